@@ -58,6 +58,11 @@ std::string MissText(absl::string_view reason) {
     return "it mapped a file that is named like the runtime and cannot be probed: "
            "'rocattach doctor --library FILE' says why";
   }
+  if (reason == "unknown_copy") {
+    return "the kernel driver says that it uses GPUs (/dev/kfd), and no copy of the "
+           "runtime was seen in it: that is linked statically, or its file has another "
+           "name. Name the file with --library";
+  }
   return std::string(reason);
 }
 

@@ -45,6 +45,10 @@ class LateLibraries {
   absl::Status Start(LateLibrariesOptions options, ArmedLibraries* libraries);
   // A window was seen.
   void NoteWindow(const rocattach_event& event);
+  // As ExpectedWindows has it.
+  bool NoteDriverUse(const ProcessId& process) {
+    return expected_.NoteDriverUse(process);
+  }
   // These probes are not in place any more.
   void Forget(const std::vector<uint64_t>& cookies);
   // Stops looking. False if `libraries` and `probe` are still in use, see

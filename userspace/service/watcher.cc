@@ -230,7 +230,16 @@ absl::Status Watcher::WatchNew() {
       late_attaches_->Enter(process);
     };
   }
-  return late_libraries_->Start(std::move(late), libraries_.get());
+  DriverBackstop::Options backstop;
+  backstop.roots = options_.gpu_roots;
+  backstop.wanted = late.wanted;
+  backstop.note = [libraries = late_libraries_.get()](const ProcessId& process) {
+    return libraries->NoteDriverUse(process);
+  };
+  backstop.enter_late = late.enter_late;
+  RETURN_IF_ERROR(late_libraries_->Start(std::move(late), libraries_.get()));
+  backstop_ = std::make_unique<DriverBackstop>(std::move(backstop));
+  return absl::OkStatus();
 }
 
 absl::Status Watcher::ServeMetrics() {
@@ -430,6 +439,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 }
 
 Watcher::~Watcher() {
+  if (backstop_ != nullptr) backstop_->Stop();
   StopLateLibraries();
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
@@ -563,6 +573,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   Wait(duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   probe_->SetPaused(true);
+  if (backstop_ != nullptr) backstop_->Stop();
   late_attaches_->Stop();
   server_->Stop();
   if (late_libraries_ != nullptr) result.missed_windows = late_libraries_->Finish();

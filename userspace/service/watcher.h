@@ -23,6 +23,7 @@
 #include "userspace/record/rotation_options.h"
 #include "userspace/service/armed_libraries.h"
 #include "userspace/service/child_command.h"
+#include "userspace/service/driver_backstop.h"
 #include "userspace/service/gpu_monitor.h"
 #include "userspace/service/history_observer.h"
 #include "userspace/service/known_workloads.h"
@@ -280,6 +281,7 @@ class Watcher {
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateAttaches> late_attaches_;    // ends before the server
   std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new
+  std::unique_ptr<DriverBackstop> backstop_;       // as well; ends before both
   uint64_t session_ = 0;  // the one that the options request; 0: none
   DescriptorLimit descriptors_;
   WakeEvent stop_;

@@ -15,6 +15,8 @@ absl::string_view MissReasonName(MissReason reason) {
       return "too_many_copies";
     case MissReason::kNotProbed:
       return "not_probed";
+    case MissReason::kUnknownCopy:
+      return "unknown_copy";
   }
   return "";
 }
@@ -40,6 +42,8 @@ void ExpectedWindows::Add(pid_t pid) {
 
 void ExpectedWindows::Miss(pid_t pid, const Expected& expected, MissReason why) {
   ++missed_[why];
+  missing_.push_back({pid, expected.start_ticks});
+  if (missing_.size() > kMostRecent) missing_.pop_front();
   if (functions_.on_missed != nullptr) {
     functions_.on_missed({pid, expected.start_ticks}, why);
   }
@@ -58,6 +62,17 @@ void ExpectedWindows::NoteNotProbed(pid_t pid, MissReason why) {
   if (found == expected_.end()) return;
   Miss(pid, found->second, why);
   expected_.erase(found);
+}
+
+bool ExpectedWindows::NoteDriverUse(const ProcessId& process) {
+  if (functions_.has_window(process.pid)) return false;
+  absl::MutexLock lock(&mutex_);
+  const auto has = [&process](const std::deque<ProcessId>& list) {
+    return std::find(list.begin(), list.end(), process) != list.end();
+  };
+  if (has(recent_) || has(missing_) || expected_.count(process.pid) > 0) return false;
+  Miss(process.pid, {.start_ticks = process.start_ticks}, MissReason::kUnknownCopy);
+  return true;
 }
 
 void ExpectedWindows::NoteWindow(const ProcessId& process) {

@@ -33,10 +33,14 @@ enum class MissReason : uint8_t {
   kTooManyCopies = 2,
   // The file cannot be probed, or could not be read in time.
   kNotProbed = 3,
+  // It uses the kernel driver, and no copy of the runtime was seen in it: that is linked
+  // statically, or has another name.
+  kUnknownCopy = 4,
 };
 inline constexpr std::array kMissReasons = {MissReason::kLate, MissReason::kUncertain,
                                             MissReason::kTooManyCopies,
-                                            MissReason::kNotProbed};
+                                            MissReason::kNotProbed,
+                                            MissReason::kUnknownCopy};
 // Stable, lower case, words joined by '_'.
 absl::string_view MissReasonName(MissReason reason);
 
@@ -65,6 +69,9 @@ class ExpectedWindows {
   // Its copy has a probe now, or never will for this reason.
   void NoteProbed(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteNotProbed(pid_t pid, MissReason why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The kernel driver knows the process, so its runtime has started. True if no window
+  // of it was seen and none is expected: it is counted, once.
+  bool NoteDriverUse(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // A window was seen, of any process.
   void NoteWindow(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Looks at those that have not been settled; returns the ones to be entered late.
@@ -99,6 +106,8 @@ class ExpectedWindows {
   std::map<pid_t, Expected> expected_ ABSL_GUARDED_BY(mutex_);
   // Windows may be noted before the mapping of their process is.
   std::deque<ProcessId> recent_ ABSL_GUARDED_BY(mutex_);
+  // Those that were counted as missed last.
+  std::deque<ProcessId> missing_ ABSL_GUARDED_BY(mutex_);
   MissedWindows missed_ ABSL_GUARDED_BY(mutex_);
 };
 

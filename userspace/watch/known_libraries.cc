@@ -1,5 +1,7 @@
 #include "userspace/watch/known_libraries.h"
 
+#include <sys/sysmacros.h>
+
 #include <utility>
 
 namespace rocattach {
@@ -7,6 +9,8 @@ namespace {
 
 // Events that name a removed copy may still be on their way.
 constexpr size_t kMostRemoved = 1024;
+// Of one file.
+constexpr size_t kMostDevices = 16;
 
 }  // namespace
 
@@ -20,15 +24,25 @@ KnownLibraries::KnownLibraries(std::vector<LibraryCopy> scanned,
 
 KnownLibraries::Entry KnownLibraries::Find(const Mapping& mapping) const {
   const uint64_t size = mapping.end - mapping.start;
+  const dev_t device = makedev(mapping.device_major, mapping.device_minor);
   absl::MutexLock lock(&mutex_);
   for (const auto& [cookie, copy] : copies_) {
-    // Not the device: that of a mapping differs from the file's on some file systems.
+    // Inode numbers alone are the same in many containers, whose file systems all begin
+    // to count at the same number.
     if (copy->inode == mapping.inode && copy->hsa_init_offset >= mapping.offset &&
-        copy->hsa_init_offset - mapping.offset < size) {
+        copy->hsa_init_offset - mapping.offset < size &&
+        IsMappedAs({copy, cookie}, device)) {
       return {copy, cookie};
     }
   }
   return {};
+}
+
+bool KnownLibraries::IsMappedAs(const Entry& entry, dev_t device) const {
+  if (entry.copy->device == device) return true;
+  if (entry.copy->mapped_device != 0 && entry.copy->mapped_device == device) return true;
+  const auto seen = mapped_devices_.find(entry.cookie);
+  return seen != mapped_devices_.end() && seen->second.count(device) > 0;
 }
 
 bool KnownLibraries::HasRoom(uid_t owner) const {
@@ -64,6 +78,10 @@ KnownLibraries::Mapped KnownLibraries::MappedBy(pid_t pid) {
       }
       entry = {std::make_shared<const LibraryCopy>(std::move(found)), ++last_};
       copies_[entry.cookie] = entry.copy;
+    } else if (found.mapped_device != 0 && !IsMappedAs(entry, found.mapped_device)) {
+      // It was found under its path before any process had it.
+      std::set<dev_t>& devices = mapped_devices_[entry.cookie];
+      if (devices.size() < kMostDevices) devices.insert(found.mapped_device);
     }
     mapped.entries.push_back(std::move(entry));
   }
@@ -86,6 +104,7 @@ void KnownLibraries::Remove(uint64_t cookie) {
   removed_[cookie] = found->second->path;
   if (removed_.size() > kMostRemoved) removed_.erase(removed_.begin());
   copies_.erase(found);
+  mapped_devices_.erase(cookie);
 }
 
 std::string KnownLibraries::PathOf(uint64_t cookie) const {

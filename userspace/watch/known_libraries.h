@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,9 @@ class KnownLibraries {
   explicit KnownLibraries(std::vector<LibraryCopy> scanned,
                           const LibraryLimits& later = LibraryLimits());
 
-  // The copy that this mapping is a part of; no copy if it is not known.
+  // The copy that this mapping is a part of; no copy if it is not known. On a file
+  // system where mappings have another device than their file, it is known after
+  // MappedBy() of the process.
   Entry Find(const Mapping& mapping) const ABSL_LOCKS_EXCLUDED(mutex_);
   // What the process has mapped; adds what is not known. Reads the files, which can
   // take long on a network file system.
@@ -57,12 +60,18 @@ class KnownLibraries {
 
  private:
   bool HasRoom(uid_t owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Whether mappings of the copy's file have this device in /proc/PID/maps.
+  bool IsMappedAs(const Entry& entry, dev_t device) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const LibraryLimits limits_;
   const uint64_t scanned_;  // cookies up to this one are of the search at the start
   mutable absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<const LibraryCopy>> copies_
       ABSL_GUARDED_BY(mutex_);
+  // Devices that mappings of a copy have been seen with, where they are not the file's
+  // own: on some file systems they differ.
+  std::map<uint64_t, std::set<dev_t>> mapped_devices_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::string> removed_ ABSL_GUARDED_BY(mutex_);  // paths
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
 };

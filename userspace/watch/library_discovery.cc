@@ -15,6 +15,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/library_scanner.h"
+#include "userspace/watch/online_cpus.h"
 
 namespace rocattach {
 namespace {
@@ -131,11 +132,12 @@ void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
 bool LibraryDiscovery::ReadRecords() {
   tracing_thread_.Adopt();
   BecomeRealtime(2, "rwa-discovery");
-  std::vector<pollfd> fds;
-  fds.push_back({wake_.fd(), POLLIN, 0});
-  for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
   must_exit_ = false;
   while (!IsStopping() && !must_exit_) {
+    if (processors_changed_.exchange(false)) FollowProcessors();
+    std::vector<pollfd> fds;
+    fds.push_back({wake_.fd(), POLLIN, 0});
+    for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
     const bool idle = holds_.empty() && leaving_.empty();
     poll(fds.data(), fds.size(), idle ? -1 : kHoldPeriodMsec);
     wake_.Clear();
@@ -143,8 +145,8 @@ bool LibraryDiscovery::ReadRecords() {
       tracing_thread_.AssertOwned();
       OnMmap(event);
     });
-    if (events_->lost() != lost_) {
-      lost_ = events_->lost();
+    if (const uint64_t lost = events_->lost() + unseen_; lost != lost_) {
+      lost_ = lost;
       absl::MutexLock lock(&mutex_);
       look_at_all_ = true;
       changed_.SignalAll();
@@ -155,6 +157,16 @@ bool LibraryDiscovery::ReadRecords() {
   // The end of this thread releases whatever could not be detached.
   leaving_.clear();
   return !IsStopping();
+}
+
+void LibraryDiscovery::FollowProcessors() {
+  const absl::StatusOr<bool> changed = events_->FollowProcessors();
+  // One that cannot have a ring is as if all of its records were lost.
+  if (!changed.ok()) ++unseen_;
+  if (changed.ok() && !*changed) return;
+  absl::MutexLock lock(&mutex_);
+  look_at_all_ = true;
+  changed_.SignalAll();
 }
 
 void LibraryDiscovery::OnMmap(const MmapEvent& event) {
@@ -358,6 +370,7 @@ void LibraryDiscovery::KeepHouse() {
   absl::Duration period = kShortestSweep;
   absl::Time now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));
   absl::Time next_sweep = now + period, next_unused = now + kUnusedPeriod;
+  std::vector<int> online = ReadOnlineCpus();
   for (;;) {
     bool is_new = false;
     bool room_wanted = false;
@@ -370,6 +383,11 @@ void LibraryDiscovery::KeepHouse() {
       if (stopping_) return;
       is_new = std::exchange(new_files_, false);
       room_wanted = room_wanted_;
+    }
+    if (std::vector<int> now_online = ReadOnlineCpus(); now_online != online) {
+      online = std::move(now_online);
+      processors_changed_ = true;
+      wake_.Signal();
     }
     for (const ProcessId& late : expected_->Poll()) options_.enter_late(late);
     now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));

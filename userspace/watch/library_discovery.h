@@ -148,12 +148,17 @@ class LibraryDiscovery {
   // After a loss of records: looks at all processes.
   void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepHouse() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Processors that have begun to run get a ring; what was mapped there before is looked
+  // for.
+  void FollowProcessors() ABSL_LOCKS_EXCLUDED(mutex_)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   bool IsStopping() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LibraryDiscoveryOptions options_;
   const std::unique_ptr<MmapEvents> events_;
   ExpectedWindows* const expected_;
   std::atomic<uint64_t> lost_ = 0, held_ = 0, deadlines_ = 0;
+  std::atomic<bool> processors_changed_ = false;
   WakeEvent wake_;
   std::thread reader_, housekeeper_;
   std::vector<std::thread> armers_;
@@ -177,6 +182,7 @@ class LibraryDiscovery {
   SteadyCondVar changed_;
 
   ThreadChecker tracing_thread_;
+  uint64_t unseen_ ABSL_GUARDED_BY(tracing_thread_) = 0;  // processors without a ring
   std::vector<Hold> holds_ ABSL_GUARDED_BY(tracing_thread_);
   // Released, but not yet in the stop that a detach needs.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);

@@ -7,14 +7,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/watch/online_cpus.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kDataBytes = 64 * kPageBytes;
 
 // Layout of PERF_RECORD_MMAP2 without build ids: perf_event_open(2).
 struct Mmap2Record {
@@ -69,68 +72,108 @@ bool ParseMmapRecord(absl::Span<const uint8_t> record, MmapEvent* event) {
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::Open() {
-  auto events = std::unique_ptr<MmapEvents>(new MmapEvents());
-  long cpus = sysconf(_SC_NPROCESSORS_CONF);
-  for (int cpu = 0; cpu < cpus; ++cpu) {
-    int fd = OpenSideBand(cpu);
-    if (fd < 0 && errno == ENODEV) continue;  // an offline CPU
-    if (fd < 0) {
-      return ErrnoStatus(errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
-                                             ") failed; it needs CAP_PERFMON or root"));
+void ReadMmapRecords(absl::Span<const uint8_t> ring, uint64_t tail, uint64_t head,
+                     const std::function<void(const MmapEvent&)>& visit,
+                     uint64_t* lost) {
+  std::vector<uint8_t> record;
+  while (tail < head) {
+    perf_event_header header;
+    // A header never wraps: records are multiples of eight bytes.
+    memcpy(&header, ring.data() + tail % ring.size(), sizeof(header));
+    if (header.size < sizeof(header) || header.size % 8 != 0 ||
+        header.size > head - tail || header.size > ring.size()) {
+      return;
     }
-    Ring ring;
-    ring.fd.reset(fd);
-    void* base = mmap(nullptr, kPageBytes + kDataBytes, PROT_READ | PROT_WRITE,
-                      MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-      return ErrnoStatus(errno, absl::StrCat("mmap(perf ring, cpu ", cpu, ") failed"));
+    record.resize(header.size);
+    const size_t at = tail % ring.size();
+    const size_t first = std::min<size_t>(header.size, ring.size() - at);
+    memcpy(record.data(), ring.data() + at, first);
+    memcpy(record.data() + first, ring.data(), header.size - first);
+    tail += header.size;
+    MmapEvent event;
+    if (header.type == PERF_RECORD_LOST && header.size >= sizeof(LostRecord)) {
+      LostRecord said;
+      memcpy(&said, record.data(), sizeof(said));
+      *lost += said.lost;
+    } else if (ParseMmapRecord(record, &event)) {
+      visit(event);
     }
-    ring.base = static_cast<uint8_t*>(base);
-    events->rings_.push_back(std::move(ring));
   }
+}
+
+absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::Open() {
+  return OpenWith({.open = OpenSideBand, .online = ReadOnlineCpus});
+}
+
+absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::OpenWith(Functions functions) {
+  auto events = std::unique_ptr<MmapEvents>(new MmapEvents(std::move(functions)));
+  RETURN_IF_ERROR(events->FollowProcessors().status());
   return events;
 }
 
+absl::StatusOr<bool> MmapEvents::Add(int cpu) {
+  Ring ring;
+  ring.fd.reset(functions_.open(cpu));
+  if (!ring.fd.valid() && errno == ENODEV) return false;
+  if (!ring.fd.valid()) {
+    return ErrnoStatus(errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
+                                           ") failed; it needs CAP_PERFMON or root"));
+  }
+  void* base = mmap(nullptr, kPageBytes + kDataBytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED, ring.fd.get(), 0);
+  if (base == MAP_FAILED) {
+    return ErrnoStatus(errno, absl::StrCat("mmap(perf ring, cpu ", cpu, ") failed"));
+  }
+  ring.base = static_cast<uint8_t*>(base);
+  rings_[cpu] = std::move(ring);
+  return true;
+}
+
+absl::StatusOr<bool> MmapEvents::FollowProcessors() {
+  const std::vector<int> online = functions_.online();
+  bool changed = false;
+  // The kernel removes the events of a processor that stops, and does not bring them
+  // back.
+  for (auto ring = rings_.begin(); ring != rings_.end();) {
+    if (std::binary_search(online.begin(), online.end(), ring->first)) {
+      ++ring;
+      continue;
+    }
+    munmap(ring->second.base, kPageBytes + kDataBytes);
+    ring = rings_.erase(ring);
+    changed = true;
+  }
+  absl::Status first_error;
+  for (int cpu : online) {
+    if (rings_.count(cpu) > 0) continue;
+    const absl::StatusOr<bool> added = Add(cpu);
+    first_error.Update(added.status());
+    changed |= added.value_or(false);
+  }
+  RETURN_IF_ERROR(first_error);
+  return changed;
+}
+
 MmapEvents::~MmapEvents() {
-  for (Ring& ring : rings_) munmap(ring.base, kPageBytes + kDataBytes);
+  for (auto& [cpu, ring] : rings_) munmap(ring.base, kPageBytes + kDataBytes);
 }
 
 std::vector<int> MmapEvents::fds() const {
   std::vector<int> fds;
-  for (const Ring& ring : rings_) fds.push_back(ring.fd.get());
+  for (const auto& [cpu, ring] : rings_) fds.push_back(ring.fd.get());
   return fds;
 }
 
 void MmapEvents::Read(const std::function<void(const MmapEvent&)>& visit) {
-  for (const Ring& ring : rings_) ReadRing(ring, visit);
+  for (const auto& [cpu, ring] : rings_) ReadRing(ring, visit);
 }
 
 void MmapEvents::ReadRing(const Ring& ring,
                           const std::function<void(const MmapEvent&)>& visit) {
   auto* page = reinterpret_cast<perf_event_mmap_page*>(ring.base);
-  const uint8_t* data = ring.base + kPageBytes;
-  uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-  uint64_t tail = page->data_tail;
-  while (tail < head) {
-    perf_event_header header;
-    // A header never wraps: records are multiples of eight bytes.
-    memcpy(&header, data + tail % kDataBytes, sizeof(header));
-    if (header.size < sizeof(header) || header.size > head - tail) break;
-    record_.resize(header.size);
-    size_t first = std::min<size_t>(header.size, kDataBytes - tail % kDataBytes);
-    memcpy(record_.data(), data + tail % kDataBytes, first);
-    memcpy(record_.data() + first, data, header.size - first);
-    tail += header.size;
-    MmapEvent event;
-    if (header.type == PERF_RECORD_LOST && header.size >= sizeof(LostRecord)) {
-      LostRecord lost;
-      memcpy(&lost, record_.data(), sizeof(lost));
-      lost_ += lost.lost;
-    } else if (ParseMmapRecord(record_, &event)) {
-      visit(event);
-    }
-  }
+  const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+  ReadMmapRecords(absl::MakeConstSpan(ring.base + kPageBytes, kDataBytes),
+                  page->data_tail, head, visit, &lost_);
   __atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
 }
 

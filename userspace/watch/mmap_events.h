@@ -5,10 +5,13 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,17 +38,37 @@ struct MmapEvent {
 // malformed.
 bool ParseMmapRecord(absl::Span<const uint8_t> record, MmapEvent* event);
 
-// One ring per CPU. Not thread-safe.
+// Passes the mappings among the records between two positions of a ring to `visit`, and
+// adds what the kernel says that it could not store to `lost`. `ring` has a multiple of
+// eight bytes. What no kernel writes ends the reading.
+void ReadMmapRecords(absl::Span<const uint8_t> ring, uint64_t tail, uint64_t head,
+                     const std::function<void(const MmapEvent&)>& visit,
+                     uint64_t* lost);
+
+// One ring for each processor that runs. Not thread-safe.
 class MmapEvents {
  public:
+  static constexpr size_t kDataBytes = 64 * 4096;  // of a ring, behind its first page
+
+  struct Functions {
+    // A descriptor of the records of one processor; negative: errno has the reason,
+    // ENODEV if the processor does not run.
+    std::function<int(int cpu)> open;
+    std::function<std::vector<int>()> online;
+  };
   // Needs CAP_PERFMON (or root).
   static absl::StatusOr<std::unique_ptr<MmapEvents>> Open();
+  static absl::StatusOr<std::unique_ptr<MmapEvents>> OpenWith(Functions functions);
   ~MmapEvents();
   MmapEvents(const MmapEvents&) = delete;
   MmapEvents& operator=(const MmapEvents&) = delete;
 
-  // Readable when records wait: one descriptor per CPU.
+  // Readable when records wait: one descriptor per processor.
   std::vector<int> fds() const;
+  // Processors have begun or ceased to run: true if fds() has changed. What was mapped
+  // on a new one before this call is not known. The first error is returned after all
+  // have been tried.
+  absl::StatusOr<bool> FollowProcessors();
   // Passes the records since the last call to `visit`.
   void Read(const std::function<void(const MmapEvent&)>& visit);
   // Records that the kernel could not store: processes may have gone unseen.
@@ -56,11 +79,13 @@ class MmapEvents {
     UniqueFd fd;
     uint8_t* base = nullptr;
   };
-  MmapEvents() = default;
+  explicit MmapEvents(Functions functions) : functions_(std::move(functions)) {}
+  // False if it does not run.
+  absl::StatusOr<bool> Add(int cpu);
   void ReadRing(const Ring& ring, const std::function<void(const MmapEvent&)>& visit);
 
-  std::vector<Ring> rings_;
-  std::vector<uint8_t> record_;
+  const Functions functions_;
+  std::map<int, Ring> rings_;  // by processor
   uint64_t lost_ = 0;
 };
 

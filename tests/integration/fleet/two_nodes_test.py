@@ -30,21 +30,24 @@ METRICS_PORT = 9410
 
 # The pods of both nodes: how many processes, how long each of their kernels takes, and
 # how many each process runs. All processes of a node use its only GPU.
-Pod = collections.namedtuple("Pod", "node uid processes kernel_ns dispatches")
+Pod = collections.namedtuple("Pod", "node name uid processes kernel_ns dispatches")
 PODS = (
-    Pod("a", "0f3c1a2b-1234-4abc-9def-00112233aa01", 5, 200_000, 600),
-    Pod("a", "0f3c1a2b-1234-4abc-9def-00112233aa02", 3, 500_000, 300),
-    Pod("b", "0f3c1a2b-1234-4abc-9def-00112233bb01", 2, 300_000, 390),
+    Pod("a", "train-0", "0f3c1a2b-1234-4abc-9def-00112233aa01", 5, 200_000, 600),
+    Pod("a", "infer-7f9c", "0f3c1a2b-1234-4abc-9def-00112233aa02", 3, 500_000, 300),
+    Pod("b", "train-1", "0f3c1a2b-1234-4abc-9def-00112233bb01", 2, 300_000, 390),
 )
+NAMESPACE = "research"
+# Of each pod of a node.
+CONTAINERS = {"a": "ab", "b": "c"}
 ROUNDS = 3
 
 # Of each process the highest value that was ever scraped; the labels of a process
 # become more when its workload is known.
 OF_PROCESSES = "max by (instance, pid) (max_over_time({metric}[1h]))"
 PER_POD = (
-    "sum by (pod_uid) (" + OF_PROCESSES + " * on (instance, pid) group_left (pod_uid) "
-    "max by (instance, pid, pod_uid) (max_over_time("
-    'rocattach_target_info{{pod_uid!=""}}[1h])))'
+    "sum by (pod) (" + OF_PROCESSES + " * on (instance, pid) group_left (pod) "
+    "max by (instance, pid, pod) (max_over_time("
+    f'rocattach_target_info{{{{namespace="{NAMESPACE}",pod!=""}}}}[1h])))'
 )
 
 
@@ -108,12 +111,28 @@ class Node:
         self.folder = folder / f"node-{name}"
         self.folder.mkdir()
         self.instance = f"{self.network.address}:{METRICS_PORT}"
+        self.write_pod_logs(name)
         self.service = monitoring.Server(
             self.network.within(
                 WATCH, "--auto", "--json", "--collector", COLLECTOR, "--cgroup", self.group,
                 "--socket", self.folder / "control.sock", "-d", self.folder, "-o", "run",
-                "--hold-timeout-msec", "10000", "--metrics-listen", self.instance),
+                "--hold-timeout-msec", "10000", "--metrics-listen", self.instance,
+                "--pod-logs", self.folder / "pod-logs"),
             self.folder / "log")  # fmt: skip
+
+    def write_pod_logs(self, name):
+        """The folders of the node's pods, as its kubelet names them."""
+        pods, containers = (self.folder / "pod-logs" / kind for kind in ("pods", "containers"))
+        pods.mkdir(parents=True)
+        containers.mkdir()
+        for pod in PODS:
+            if pod.node != name:
+                continue
+            for container in CONTAINERS[pod.node]:
+                folder = pods / f"{NAMESPACE}_{pod.name}_{pod.uid}" / f"main-{container}"
+                folder.mkdir(parents=True)
+                log = f"{pod.name}_{NAMESPACE}_main-{container}-{container * 64}.log"
+                (containers / log).symlink_to(folder / "0.log")
 
     def ready(self):
         """What the service has said when it was ready; None if it is not."""
@@ -201,8 +220,8 @@ class TwoNodesTest(unittest.TestCase):
         processes = []
         for pod in PODS:
             for i in range(pod.processes):
-                # Two containers a pod.
-                container = "ab"[i % 2] if pod.node == "a" else "c"
+                containers = CONTAINERS[pod.node]
+                container = containers[i % len(containers)]
                 processes.append(
                     (pod, self.nodes[pod.node].start(pod, container, statistics / pod.uid))
                 )
@@ -210,7 +229,7 @@ class TwoNodesTest(unittest.TestCase):
             output, _ = process.communicate()
             self.assertEqual(process.returncode, 0, output)
             self.assertRegex(output, rf"\bdispatches={pod.dispatches}\b")
-        return {pod.uid: self.truth(pod, statistics / pod.uid) for pod in PODS}
+        return {pod.name: self.truth(pod, statistics / pod.uid) for pod in PODS}
 
     def truth(self, pod, path):
         """What the simulated GPU says of a pod. It also runs the kernels by which the
@@ -230,24 +249,24 @@ class TwoNodesTest(unittest.TestCase):
     def test_queries_return_what_the_pods_have_run(self):
         victoria = self.start_monitoring()
         truth = self.run_pods()
-        dispatches = {uid: count for uid, (count, _) in truth.items()}
+        dispatches = {pod: count for pod, (count, _) in truth.items()}
         seen = {}
 
         def all_there():
             query = PER_POD.format(metric="rocattach_target_dispatches_total")
-            seen.update(victoria.by_label("pod_uid", query))
+            seen.update(victoria.by_label("pod", query))
             return seen == dispatches
 
         self.assertTrue(eventually(all_there), f"{seen} instead of {dispatches}")
         seconds = victoria.by_label(
-            "pod_uid", PER_POD.format(metric="rocattach_target_gpu_time_seconds_total")
+            "pod", PER_POD.format(metric="rocattach_target_gpu_time_seconds_total")
         )
         self.assertEqual(seconds.keys(), truth.keys())
-        for uid, (_, expected) in truth.items():
-            self.assert_within_a_percent(seconds[uid], expected, uid)
+        for pod, (_, expected) in truth.items():
+            self.assert_within_a_percent(seconds[pod], expected, pod)
         # A GPU that pods share: its own time is the sum over them.
         for name, node in self.nodes.items():
-            expected = sum(truth[pod.uid][1] for pod in PODS if pod.node == name)
+            expected = sum(truth[pod.name][1] for pod in PODS if pod.node == name)
             gpu = victoria.query(
                 f'max_over_time(rocattach_gpu_time_seconds_total{{instance="{node.instance}"}}[1h])'
             )

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/unit/gpus/fake_driver.h"
 #include "userspace/watch/runtime_start.h"
 
 namespace rocattach::testing_support {
@@ -194,6 +195,42 @@ TEST_F(WhyTest, AFailedLateAttachIsRemembered) {
   ASSERT_EQ(answer["lives"].size(), 1u) << answer;
   EXPECT_NE(answer["lives"][0].value("not_attached", ""), "") << answer;
   EXPECT_EQ(answer["lives"][0]["attached"], false);
+}
+
+// A process whose runtime has another name, or is linked statically: only the kernel
+// driver knows that it uses GPUs.
+TEST_F(WhyTest, AProcessThatOnlyTheDriverKnowsHasMissedItsWindow) {
+  const FakeDriver driver;
+  WatcherProcess watcher(
+      Watch({"--kfd-topology", driver.roots().kfd + "/topology"}));
+  ASSERT_TRUE(watcher.ready());
+  Child unknown({"sleep", "1000"});
+  Child target(
+      OnSimgpu({"hsa_dispatch", "-n", "5", "--rounds", "1000", "--sleep-msec", "100"}));
+  for (const Child* child : {&unknown, &target}) {
+    driver.Write(absl::StrCat("kfd/proc/", child->pid(), "/pasid"), "1\n");
+  }
+  Json lives;
+  EXPECT_TRUE(Eventually([&] {
+    lives = Lives(unknown.pid());
+    return lives.size() == 1 && lives[0].value("missed_window", "") == "unknown_copy" &&
+           lives[0].value("not_attached", "") != "";
+  })) << lives;
+  const Finished why = Why(unknown.pid());
+  EXPECT_TRUE(why.exited_with(1)) << why.output;
+  EXPECT_NE(why.output.find("/dev/kfd"), std::string::npos) << why.output;
+  EXPECT_TRUE(Eventually([&] { return watcher.PollEvents("window") > 0; }));
+  lives = Lives(target.pid());
+  ASSERT_EQ(lives.size(), 1u) << lives;
+  EXPECT_EQ(lives[0].value("missed_window", ""), "") << lives;
+  unknown.Signal(SIGKILL);
+  target.Signal(SIGKILL);
+  (void)unknown.Wait();
+  (void)target.Wait();
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const auto summary = watcher.Events("summary");
+  ASSERT_EQ(summary.size(), 1u);
+  EXPECT_EQ(summary[0]["missed_windows"].value("unknown_copy", 0), 1) << summary[0];
 }
 
 TEST_F(WhyTest, LivesOfOneNumberAreListedByStartTime) {

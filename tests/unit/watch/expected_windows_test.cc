@@ -105,6 +105,34 @@ TEST_F(ExpectedWindowsTest, AStartedRuntimeWithAWindowIsNotLate) {
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
 
+// Whatever the driver lists without a window has a runtime that nobody has probed.
+TEST_F(ExpectedWindowsTest, AProcessThatOnlyTheDriverKnowsIsCountedOnce) {
+  ExpectedWindows expected = Make();
+  EXPECT_TRUE(expected.NoteDriverUse({kPid, 100}));
+  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
+  EXPECT_EQ(expected.missed()[MissReason::kUnknownCopy], 1u);
+  // Another process with its number.
+  EXPECT_TRUE(expected.NoteDriverUse({kPid, 101}));
+  EXPECT_EQ(Sum(expected.missed()), 2u);
+}
+
+TEST_F(ExpectedWindowsTest, AProcessWhoseCopyIsKnownIsNotCountedByTheDriverToo) {
+  ExpectedWindows expected = Make();
+  // Its copy has just been mapped.
+  expected.Add(kPid);
+  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
+  // It was missed for that reason.
+  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
+  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
+  EXPECT_EQ(Sum(expected.missed()), 1u);
+  // It had a window, and has run another program since.
+  expected.NoteWindow({8, 200});
+  EXPECT_FALSE(expected.NoteDriverUse({8, 200}));
+  windows_ = {9};
+  EXPECT_FALSE(expected.NoteDriverUse({9, 300}));
+  EXPECT_EQ(Sum(expected.missed()), 1u);
+}
+
 // While it is loaded its state is not known; later it counts as started.
 TEST_F(ExpectedWindowsTest, AnUnknownStateIsWaitedFor) {
   start_ = RuntimeStart::kUnknown;

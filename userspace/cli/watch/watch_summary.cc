@@ -60,7 +60,10 @@ void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
        "used a copy of the HSA runtime without a probe: there are too many copies "
        "(--max-libraries, --max-libraries-per-user)"},
       {MissReason::kNotProbed,
-       "mapped a file that is named like the HSA runtime and cannot be probed"}};
+       "mapped a file that is named like the HSA runtime and cannot be probed"},
+      {MissReason::kUnknownCopy,
+       "used the kernel driver without a known copy of the HSA runtime: it is linked "
+       "statically, or has another name (--library)"}};
   for (const auto& [reason, text] : kTexts) {
     const uint64_t count = missed[reason];
     if (count == 0) continue;

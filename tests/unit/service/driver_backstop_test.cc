@@ -1,0 +1,132 @@
+#include "userspace/service/driver_backstop.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/unit/gpus/fake_driver.h"
+#include "userspace/base/clock_ticks.h"
+
+namespace rocattach {
+namespace {
+
+using testing_support::FakeDriver;
+
+// What the backstop asks and tells, and a driver whose list the test writes.
+class DriverBackstopTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Open(7, 100);
+    options_.roots = driver_.roots();
+    options_.period = absl::Milliseconds(1);
+    options_.wanted = [this](pid_t pid) {
+      absl::MutexLock lock(&mutex_);
+      return unwanted_.count(pid) == 0;
+    };
+    options_.note = [this](const ProcessId& process) {
+      absl::MutexLock lock(&mutex_);
+      noted_.push_back(process);
+      return windows_.count(process.pid) == 0;
+    };
+    options_.enter_late = [this](const ProcessId& process) {
+      absl::MutexLock lock(&mutex_);
+      entered_.push_back(process);
+    };
+    options_.boot_ns = [] { return 150 * ClockTickNs(); };
+    options_.read_start_ticks = [this](pid_t pid) -> absl::StatusOr<uint64_t> {
+      absl::MutexLock lock(&mutex_);
+      ++readings_[pid];
+      const auto found = ticks_.find(pid);
+      if (found == ticks_.end()) return absl::NotFoundError("gone");
+      return found->second;
+    };
+  }
+  void Open(pid_t pid, uint64_t ticks) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ticks_[pid] = ticks;
+    }
+    driver_.Write(absl::StrCat("kfd/proc/", pid, "/pasid"), "1\n");
+  }
+  // So many further readings of the list.
+  void Wait(pid_t pid, int readings) {
+    absl::MutexLock lock(&mutex_);
+    const int until = readings_[pid] + readings;
+    const auto reached = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return readings_[pid] >= until;
+    };
+    mutex_.Await(absl::Condition(&reached));
+  }
+  std::vector<ProcessId> entered() {
+    absl::MutexLock lock(&mutex_);
+    return entered_;
+  }
+
+  const FakeDriver driver_;
+  absl::Mutex mutex_;
+  std::map<pid_t, uint64_t> ticks_ ABSL_GUARDED_BY(mutex_);
+  std::map<pid_t, int> readings_ ABSL_GUARDED_BY(mutex_);
+  std::set<pid_t> windows_ ABSL_GUARDED_BY(mutex_), unwanted_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ProcessId> noted_ ABSL_GUARDED_BY(mutex_),
+      entered_ ABSL_GUARDED_BY(mutex_);
+  DriverBackstop::Options options_;
+};
+
+TEST_F(DriverBackstopTest, AProcessWithoutAWindowIsEnteredOnce) {
+  DriverBackstop backstop(options_);
+  Wait(7, 2);
+  Open(8, 200);
+  Wait(8, 10);
+  EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}})) << "7 was there before";
+  // Another process with the number.
+  Open(8, 300);
+  Wait(8, 10);
+  EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}, {8, 300}}));
+}
+
+TEST_F(DriverBackstopTest, AProcessThatIsYoungerThanTheServiceIsSeenAtOnce) {
+  Open(8, 200);
+  DriverBackstop backstop(options_);
+  Wait(8, 10);
+  EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}}));
+}
+
+TEST_F(DriverBackstopTest, AProcessWithAWindowIsLeftAlone) {
+  {
+    absl::MutexLock lock(&mutex_);
+    windows_.insert(8);
+    unwanted_.insert(9);
+  }
+  DriverBackstop backstop(options_);
+  Wait(7, 2);
+  Open(8, 200);
+  Open(9, 200);
+  Wait(9, 10);
+  EXPECT_TRUE(entered().empty());
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(noted_, (std::vector<ProcessId>{{8, 200}}));
+}
+
+TEST_F(DriverBackstopTest, AProcessThatIsGoneIsNobody) {
+  DriverBackstop backstop(options_);
+  Wait(7, 2);
+  driver_.Write("kfd/proc/8/pasid", "1\n");  // not in our PID namespace
+  driver_.Write("kfd/proc/x/pasid", "1\n");
+  Wait(8, 10);
+  EXPECT_TRUE(entered().empty());
+}
+
+TEST_F(DriverBackstopTest, WithoutADriverThereIsNothingToDo) {
+  driver_.Remove("kfd");
+  DriverBackstop backstop(options_);
+  backstop.Stop();
+  EXPECT_TRUE(entered().empty());
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,107 @@
+#include "userspace/service/driver_backstop.h"
+
+#include <pthread.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "userspace/base/clock_ticks.h"
+#include "userspace/gpus/kfd_processes.h"
+
+namespace rocattach {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(1);
+
+}  // namespace
+
+struct DriverBackstop::State {
+  explicit State(Options given)
+      : options(std::move(given)), begin_ticks(options.boot_ns() / ClockTickNs()) {}
+
+  enum class Standing {
+    kSettled,  // from before, unwanted, or noted
+    kNew,      // seen once: news of its window may be on the way
+  };
+
+  // One reading. False if it was stopped meanwhile.
+  bool Look(bool first) ABSL_LOCKS_EXCLUDED(callbacks);
+  Standing Judge(const ProcessId& process, bool first)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(callbacks);
+
+  const Options options;
+  const uint64_t begin_ticks;  // when the service began
+  absl::Notification stop, done;
+  absl::Mutex callbacks;
+  bool stopped ABSL_GUARDED_BY(callbacks) = false;
+  std::map<ProcessId, Standing> known ABSL_GUARDED_BY(callbacks);
+};
+
+DriverBackstop::State::Standing DriverBackstop::State::Judge(const ProcessId& process,
+                                                             bool first) {
+  if (first && process.start_ticks <= begin_ticks) return Standing::kSettled;
+  const auto before = known.find(process);
+  if (before == known.end()) return Standing::kNew;
+  if (before->second == Standing::kSettled) return Standing::kSettled;
+  const bool wanted = options.wanted == nullptr || options.wanted(process.pid);
+  if (wanted && options.note(process) && options.enter_late != nullptr) {
+    options.enter_late(process);
+  }
+  return Standing::kSettled;
+}
+
+bool DriverBackstop::State::Look(bool first) {
+  // Without the lock: a driver that hangs must not keep Stop() waiting.
+  const auto listed = ListKfdProcesses(options.roots, options.most_processes);
+  std::vector<ProcessId> processes;
+  if (listed.ok()) {
+    for (pid_t pid : listed->pids) {
+      const auto ticks = options.read_start_ticks(pid);
+      // One of another PID namespace, or it has just ended.
+      if (ticks.ok()) processes.push_back({pid, *ticks});
+    }
+  }
+  absl::MutexLock calling(&callbacks);
+  if (stopped) return false;
+  // What the driver does not list any more is forgotten.
+  std::map<ProcessId, Standing> now;
+  for (const ProcessId& process : processes) now[process] = Judge(process, first);
+  known = std::move(now);
+  return true;
+}
+
+DriverBackstop::DriverBackstop(Options options)
+    : state_(std::make_shared<State>(std::move(options))),
+      thread_([state = state_] { Run(state); }) {}
+
+DriverBackstop::~DriverBackstop() {
+  Stop();
+}
+
+void DriverBackstop::Run(const std::shared_ptr<State>& state) {
+  (void)pthread_setname_np(pthread_self(), "rwa-driver");
+  for (bool first = true; state->Look(first); first = false) {
+    if (state->stop.WaitForNotificationWithTimeout(state->options.period)) break;
+  }
+  state->done.Notify();
+}
+
+void DriverBackstop::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock calling(&state_->callbacks);
+    state_->stopped = true;
+  }
+  state_->stop.Notify();
+  if (state_->done.WaitForNotificationWithTimeout(kPatience)) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+}  // namespace rocattach

@@ -1,0 +1,61 @@
+// Finds processes that use /dev/kfd although no window of theirs was seen: whatever
+// copy of the runtime they have, nobody has probed it.
+#ifndef ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
+#define ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/process.h"
+#include "userspace/gpus/gpu_roots.h"
+
+namespace rocattach {
+
+// A runtime that is linked statically, or whose file has another name, opens /dev/kfd
+// like every other one, and the driver lists who has it open. So the list is read once
+// in a while, which costs one directory; tracing every open() of the machine would cost
+// each of them something.
+class DriverBackstop {
+ public:
+  struct Options {
+    GpuRoots roots;
+    absl::Duration period = absl::Seconds(1);
+    size_t most_processes = 16'384;
+    // Whether a process's windows are of interest.
+    std::function<bool(pid_t)> wanted;
+    // The driver knows the process. True if its window was missed.
+    std::function<bool(const ProcessId&)> note;
+    // Of those whose window was missed; may be null.
+    std::function<void(const ProcessId&)> enter_late;
+    std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks = ReadStartTicks;
+    std::function<uint64_t()> boot_ns = BootNs;
+  };
+
+  // Processes that have been started by now, and that the driver knows at the first
+  // reading, are older than the service.
+  explicit DriverBackstop(Options options);
+  ~DriverBackstop();
+
+  // No function of the options is called afterwards. A reading that does not come to
+  // its end, because the driver hangs, is left behind.
+  void Stop();
+
+ private:
+  struct State;
+  static void Run(const std::shared_ptr<State>& state);
+
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
