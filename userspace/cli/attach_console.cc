@@ -12,7 +12,6 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/cli/attach_words.h"
-#include "userspace/cli/watch_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/watch/target_stderr.h"
@@ -337,17 +336,6 @@ void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
     Say({.event = "recording_resumed",
          .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
                                  " records were lost")});
-  }
-}
-
-void AttachConsole::OnSampling(const SamplingLevel& level, const std::string& why) {
-  absl::MutexLock lock(&mutex_);
-  if (options_.json) {
-    PrintLine(Dump(SamplingJson(level, why)));
-  } else {
-    Say({.level = level.every() ? LogLevel::kInfo : LogLevel::kWarning,
-         .event = "sampling",
-         .message = SamplingText(level, why)});
   }
 }
 

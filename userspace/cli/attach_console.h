@@ -74,8 +74,8 @@ class AttachConsole : public WatcherObserver {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecordingPaused(const absl::Status& why) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecordingResumed(uint64_t records_lost) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnSampling(const SamplingLevel& level, const std::string& why) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // An attach has no budget.
+  void OnSampling(const SamplingLevel&, const std::string&) override {}
   void OnSessionRefused(pid_t pid, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/abi/inflight.h"
+#include "userspace/abi/sampling.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
@@ -361,15 +362,24 @@ CollectorAccount CollectorMemory::Account() const {
   if (!taken_over_) return account;
   // A target may have written anything here: never below zero.
   constexpr uint64_t CollectorAccount::*kCounts[] = {
-      &CollectorAccount::produced,           &CollectorAccount::delivered,
-      &CollectorAccount::ring_dropped,       &CollectorAccount::other_dropped,
-      &CollectorAccount::dispatches_seen,    &CollectorAccount::copies_seen,
-      &CollectorAccount::dispatches_untimed, &CollectorAccount::packets_unseen,
-      &CollectorAccount::counted_seen,       &CollectorAccount::counted_dropped,
-      &CollectorAccount::values_dropped,     &CollectorAccount::samples_seen,
-      &CollectorAccount::samples_dropped,    &CollectorAccount::api_calls_seen,
-      &CollectorAccount::api_calls_dropped,  &CollectorAccount::memory_seen,
-      &CollectorAccount::memory_dropped,     &CollectorAccount::sampled_out,
+      &CollectorAccount::produced,
+      &CollectorAccount::delivered,
+      &CollectorAccount::ring_dropped,
+      &CollectorAccount::other_dropped,
+      &CollectorAccount::dispatches_seen,
+      &CollectorAccount::copies_seen,
+      &CollectorAccount::dispatches_untimed,
+      &CollectorAccount::packets_unseen,
+      &CollectorAccount::counted_seen,
+      &CollectorAccount::counted_dropped,
+      &CollectorAccount::values_dropped,
+      &CollectorAccount::samples_seen,
+      &CollectorAccount::samples_dropped,
+      &CollectorAccount::api_calls_seen,
+      &CollectorAccount::api_calls_dropped,
+      &CollectorAccount::memory_seen,
+      &CollectorAccount::memory_dropped,
+      &CollectorAccount::sampled_out,
       &CollectorAccount::own_ns};
   for (auto count : kCounts) {
     account.*count -= std::min(account.*count, before_.*count);

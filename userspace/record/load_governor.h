@@ -12,7 +12,7 @@ namespace rocattach {
 
 // What the service may use, on average over about a second. 0: not limited.
 struct LoadBudget {
-  double cpu_percent = 0;               // of one processor, by all threads together
+  double cpu_percent = 0;              // of one processor, by all threads together
   uint64_t disk_bytes_per_second = 0;  // written to recordings
 
   bool limited() const { return cpu_percent > 0 || disk_bytes_per_second > 0; }
@@ -52,7 +52,7 @@ class LoadGovernor {
   SamplingLevel level_ = SamplingLevel::Every();
   std::string reason_;
   std::optional<LoadReading> last_;
-  uint32_t calm_ = 0;        // intervals in a row with room for twice as much
+  uint32_t calm_ = 0;         // intervals in a row with room for twice as much
   uint32_t calm_needed_ = 0;  // set by the first Shed()
   uint32_t since_recovery_ = UINT32_MAX;  // intervals
 };

@@ -208,8 +208,8 @@ int Recorder::Round() {
   if (most >= kBusyRecords || behind || !ending_.empty()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
-  const bool at_rest = targets_.empty() && early_.empty() && !paused_ &&
-                       governor_.level().every();
+  const bool at_rest =
+      targets_.empty() && early_.empty() && !paused_ && governor_.level().every();
   return at_rest ? -1 : 100;
 }
 
@@ -227,11 +227,6 @@ void Recorder::Govern(uint64_t now_ns) {
   if (observer_ != nullptr) {
     observer_->OnSampling(governor_.level(), governor_.reason());
   }
-}
-
-const SamplingLevel& Recorder::sampling() const {
-  recorder_thread_.AssertOwned();
-  return governor_.level();
 }
 
 void Recorder::NotePause() {

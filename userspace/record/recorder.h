@@ -91,8 +91,6 @@ class Recorder : public WindowSink {
   // On the recorder's thread: processes that have windows and live, by their verdict
   // ("open": none yet), and those that have ended and are still read ("ending").
   std::map<std::string, uint64_t> CountTargets() const;
-  // On the recorder's thread: which dispatches are recorded.
-  const SamplingLevel& sampling() const;
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 

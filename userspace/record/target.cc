@@ -209,8 +209,7 @@ void Target::SetSampling(const SamplingLevel& level, const std::string& reason) 
   if (!level.counts_only() && !level.every()) event.set_divisor(level.divisor());
   event.set_reason(reason);
   records_->SetSampling(event.time_ns(), level);
-  output_set_->Note(
-      output_.writer->AddSamplingEvent(output_.stream, std::move(event)));
+  output_set_->Note(output_.writer->AddSamplingEvent(output_.stream, std::move(event)));
 }
 
 void Target::CheckBelief(uint64_t now_ns) {

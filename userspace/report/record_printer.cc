@@ -70,11 +70,11 @@ RecordPrinter::RecordPrinter(PrinterOptions options,
       line_(options_.style, &buffer_) {}
 
 std::vector<std::string> RecordPrinter::RecordTypes() {
-  return {"recording", "process",       "window",       "agent",        "queue",
-          "kernel",    "code_object",   "session_plan", "api_function", "thread",
-          "dispatch",  "copy",          "counter",      "sample",       "api_call",
-          "memory",    "session",       "clock",        "sampling",     "account",
-          "process_end", "summary",   "recording_end", "damage"};
+  return {"recording",   "process",     "window",        "agent",        "queue",
+          "kernel",      "code_object", "session_plan",  "api_function", "thread",
+          "dispatch",    "copy",        "counter",       "sample",       "api_call",
+          "memory",      "session",     "clock",         "sampling",     "account",
+          "process_end", "summary",     "recording_end", "damage"};
 }
 
 void RecordPrinter::Flush() {

@@ -304,8 +304,7 @@ void Sampling(const ProcessReport& process, ReportPage* page) {
       " counted and not recorded, to stay within the recorder's budget; counts and "
       "times here are of those that were recorded");
   if (!process.sampling.empty()) {
-    absl::StrAppend(&text, " (",
-                    Plural(process.sampling.size(), "change", "changes"),
+    absl::StrAppend(&text, " (", Plural(process.sampling.size(), "change", "changes"),
                     " of the level: rocattach dump --type sampling)");
   }
   page->Line("sampled", text, page->Yellow());

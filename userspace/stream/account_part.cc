@@ -14,8 +14,7 @@ namespace {
 // Dispatches and copies that are not recorded, and are counted in one number.
 uint64_t Lost(const v1::LossAccount& account) {
   return account.dropped_ring_full() + account.dropped_collector() +
-         account.dropped_invalid() + account.dropped_inflight() +
-         account.sampled_out();
+         account.dropped_invalid() + account.dropped_inflight() + account.sampled_out();
 }
 
 // Moves both to what has been delivered or lost.

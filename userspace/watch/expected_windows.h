@@ -37,10 +37,9 @@ enum class MissReason : uint8_t {
   // statically, or has another name.
   kUnknownCopy = 4,
 };
-inline constexpr std::array kMissReasons = {MissReason::kLate, MissReason::kUncertain,
-                                            MissReason::kTooManyCopies,
-                                            MissReason::kNotProbed,
-                                            MissReason::kUnknownCopy};
+inline constexpr std::array kMissReasons = {
+    MissReason::kLate, MissReason::kUncertain, MissReason::kTooManyCopies,
+    MissReason::kNotProbed, MissReason::kUnknownCopy};
 // Stable, lower case, words joined by '_'.
 absl::string_view MissReasonName(MissReason reason);
 

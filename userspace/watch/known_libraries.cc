@@ -40,7 +40,8 @@ KnownLibraries::Entry KnownLibraries::Find(const Mapping& mapping) const {
 
 bool KnownLibraries::IsMappedAs(const Entry& entry, dev_t device) const {
   if (entry.copy->device == device) return true;
-  if (entry.copy->mapped_device != 0 && entry.copy->mapped_device == device) return true;
+  if (entry.copy->mapped_device != 0 && entry.copy->mapped_device == device)
+    return true;
   const auto seen = mapped_devices_.find(entry.cookie);
   return seen != mapped_devices_.end() && seen->second.count(device) > 0;
 }

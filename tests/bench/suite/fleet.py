@@ -1,6 +1,7 @@
 """A fleet on one machine: the metrics of many simulated nodes, scraped by one real
 Prometheus. What a node costs, and from that what a monitoring system needs for many."""
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -67,11 +68,13 @@ class Fleet:
         self.server.wait()
 
     def own(self, metric):
-        """A metric of Prometheus's own."""
-        for line in self.prometheus.get("/metrics").splitlines():
-            if line.startswith(metric + " "):
-                return float(line.split()[1])
-        raise BenchError(f"Prometheus has no {metric}")
+        """A metric of Prometheus's own, all of its series together: which labels it has
+        depends on the version."""
+        found = re.findall(rf"^{metric}(?:{{[^}}]*}})? (\S+)$",
+                           self.prometheus.get("/metrics"), re.MULTILINE)
+        if not found:
+            raise BenchError(f"Prometheus has no {metric}")
+        return sum(float(value) for value in found)
 
 
 def measure_scrapes(bench, nodes, interval):
@@ -154,7 +157,7 @@ def run(bench):
         print(f"\nfleet: {', '.join(missing)}: not installed")
         return
     nodes = bench.nodes or (20 if bench.quick else 1000)
-    interval = 5 if bench.quick else 15
+    interval = 5 if bench.quick and nodes <= 100 else 15
     figures = measure_scrapes(bench, nodes, interval)
     disk = measure_disk(bench)
     rows = [

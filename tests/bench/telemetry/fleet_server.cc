@@ -95,6 +95,7 @@ class SimulatedNode : public MetricsSource {
     Process process;
     process.id =
         ProcessId::StartedAt(static_cast<pid_t>(message.pid()), message.start_ns());
+    message.set_start_ticks(process.id.start_ticks);
     process.workload.executable = "/opt/conda/bin/python3.11";
     process.workload.container_id = absl::StrFormat("%064x", number_ * 64ull + index);
     process.workload.container = "trainer";

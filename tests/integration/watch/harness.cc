@@ -442,9 +442,8 @@ void ExpectAccountsAddUp(const Recording& recording, bool is_whole) {
       continue;
     }
     EXPECT_TRUE(account.final()) << name;
-    EXPECT_EQ(
-        account.dispatches_seen() + account.copies_seen(),
-        account.dispatches_delivered() + account.copies_delivered() +
+    EXPECT_EQ(account.dispatches_seen() + account.copies_seen(),
+              account.dispatches_delivered() + account.copies_delivered() +
                   process.dropped() + account.sampled_out())
         << name;
     EXPECT_EQ(account.dispatches_delivered(), process.dispatches.size()) << name;

@@ -56,8 +56,7 @@ class LoadBudgetTest : public testing::Test {
 };
 
 TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
-  WatcherProcess watcher(
-      {"--auto", "--metrics-listen", "0", "--disk-budget", "1"});
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--disk-budget", "1"});
   ASSERT_TRUE(watcher.ready());
   EXPECT_EQ(Sum(&watcher, "rocattach_sampling_ratio"), 1);
   Child target(OnSimgpu({"hsa_dispatch", "-n", "500", "--rounds", "100", "--sleep-msec",
@@ -120,13 +119,12 @@ TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
 // Estimates from samples are near the truth, and with less to do everything is recorded
 // again.
 TEST_F(LoadBudgetTest, SampledTotalsAreNearTheTruthAndItRecovers) {
-  WatcherProcess watcher(
-      {"--auto", "--metrics-listen", "0", "--disk-budget", "16K"});
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--disk-budget", "16K"});
   ASSERT_TRUE(watcher.ready());
   const Child::Options times = {.environment = {"SIMGPU_KERNEL_NS=20000"}};
-  Child target(OnSimgpu({"hsa_dispatch", "-n", "2000", "--rounds", "60", "--sleep-msec",
-                         "50"}),
-               times);
+  Child target(
+      OnSimgpu({"hsa_dispatch", "-n", "2000", "--rounds", "60", "--sleep-msec", "50"}),
+      times);
   WaitUntil([&] { return LastLevel(&watcher) == "sampled"; });
   const double ratio = Sum(&watcher, "rocattach_sampling_ratio");
   EXPECT_GT(ratio, 0);

@@ -201,8 +201,7 @@ TEST_F(WhyTest, AFailedLateAttachIsRemembered) {
 // driver knows that it uses GPUs.
 TEST_F(WhyTest, AProcessThatOnlyTheDriverKnowsHasMissedItsWindow) {
   const FakeDriver driver;
-  WatcherProcess watcher(
-      Watch({"--kfd-topology", driver.roots().kfd + "/topology"}));
+  WatcherProcess watcher(Watch({"--kfd-topology", driver.roots().kfd + "/topology"}));
   ASSERT_TRUE(watcher.ready());
   Child unknown({"sleep", "1000"});
   Child target(

@@ -72,8 +72,8 @@ class DriverBackstopTest : public testing::Test {
   std::map<pid_t, uint64_t> ticks_ ABSL_GUARDED_BY(mutex_);
   std::map<pid_t, int> readings_ ABSL_GUARDED_BY(mutex_);
   std::set<pid_t> windows_ ABSL_GUARDED_BY(mutex_), unwanted_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ProcessId> noted_ ABSL_GUARDED_BY(mutex_),
-      entered_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ProcessId> noted_ ABSL_GUARDED_BY(mutex_), entered_
+      ABSL_GUARDED_BY(mutex_);
   DriverBackstop::Options options_;
 };
 

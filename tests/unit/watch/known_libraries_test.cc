@@ -80,8 +80,10 @@ TEST(KnownLibrariesTest, WhatAProcessHasMappedIsFoundAfterwards) {
   const testing_support::ExecutableDirectory directory;
   const std::string path = directory.path() + "/libhsa-runtime64.so.1";
   std::filesystem::copy_file(std::filesystem::canonical(kDebianRuntime), path);
-  LibraryScan scan = ScanLibraries(
-      {.extra_paths = {path}, .usual_places = {}, .scan_mapped = false, .processes = {}});
+  LibraryScan scan = ScanLibraries({.extra_paths = {path},
+                                    .usual_places = {},
+                                    .scan_mapped = false,
+                                    .processes = {}});
   ASSERT_EQ(scan.copies.size(), 1u);
   KnownLibraries known(std::move(scan.copies));
 

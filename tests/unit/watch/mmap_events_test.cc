@@ -79,8 +79,8 @@ TEST(ParseMmapRecordTest, RefusesWhatIsNoSuchRecord) {
   }
   EXPECT_FALSE(ParseMmapRecord(LostRecord(1), &event));
   // It has a build id in place of device and inode.
-  EXPECT_FALSE(ParseMmapRecord(
-      MmapRecord(12, "/a", PERF_RECORD_MISC_MMAP_BUILD_ID), &event));
+  EXPECT_FALSE(
+      ParseMmapRecord(MmapRecord(12, "/a", PERF_RECORD_MISC_MMAP_BUILD_ID), &event));
 }
 
 // The name of a record that the kernel has cut has no end.
@@ -172,8 +172,9 @@ class ProcessorsTest : public testing::Test {
     ASSERT_EQ(pwrite(fd, record.data(), record.size(), 4096),
               static_cast<ssize_t>(record.size()));
     const uint64_t head = record.size();
-    ASSERT_EQ(pwrite(fd, &head, sizeof(head), offsetof(perf_event_mmap_page, data_head)),
-              static_cast<ssize_t>(sizeof(head)));
+    ASSERT_EQ(
+        pwrite(fd, &head, sizeof(head), offsetof(perf_event_mmap_page, data_head)),
+        static_cast<ssize_t>(sizeof(head)));
   }
   static std::vector<pid_t> Read(MmapEvents* events) {
     std::vector<pid_t> pids;

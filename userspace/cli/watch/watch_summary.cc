@@ -185,18 +185,17 @@ void WatchConsole::Summarize(const RunResult& result) {
   SummarizeLosses(result);
   if (options_.quiet) return;
   Say(LogLevel::kInfo, "summary",
-      absl::StrCat(HumanCount(totals.attached), " attached, ",
-                   HumanCount(totals.passed), " passed, ", HumanCount(totals.refused),
-                   " refused, ", HumanCount(totals.missed), " missed; ",
-                   HumanCount(totals.dispatches), " dispatches, ",
-                   HumanCount(totals.copies), " copies",
-                   totals.sampled_out == 0
-                       ? ""
-                       : absl::StrCat(", ", HumanCount(totals.sampled_out),
-                                      " dispatches sampled out"),
-                   totals.dropped + totals.unseen == 0
-                       ? ", 0 lost"
-                       : WatchLossText(totals.dropped, totals.unseen)));
+      absl::StrCat(
+          HumanCount(totals.attached), " attached, ", HumanCount(totals.passed),
+          " passed, ", HumanCount(totals.refused), " refused, ",
+          HumanCount(totals.missed), " missed; ", HumanCount(totals.dispatches),
+          " dispatches, ", HumanCount(totals.copies), " copies",
+          totals.sampled_out == 0 ? ""
+                                  : absl::StrCat(", ", HumanCount(totals.sampled_out),
+                                                 " dispatches sampled out"),
+          totals.dropped + totals.unseen == 0
+              ? ", 0 lost"
+              : WatchLossText(totals.dropped, totals.unseen)));
   if (refused_unsaid_ > 0) {
     Say(LogLevel::kInfo, "refused",
         absl::StrCat(HumanCount(refused_unsaid_),

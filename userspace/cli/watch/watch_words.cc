@@ -26,9 +26,8 @@ nlohmann::ordered_json SamplingJson(const SamplingLevel& level,
 std::string SamplingText(const SamplingLevel& level, const std::string& why) {
   if (level.every()) return absl::StrCat("every dispatch is recorded again: ", why);
   return absl::StrCat("over the budget, ",
-                      level.counts_only()
-                          ? "dispatches are only counted"
-                          : absl::StrCat("recording ", level.Text()),
+                      level.counts_only() ? "dispatches are only counted"
+                                          : absl::StrCat("recording ", level.Text()),
                       ": ", why);
 }
 
