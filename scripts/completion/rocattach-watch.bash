@@ -102,7 +102,7 @@ _rocattach_watch() {
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
     --profile-push | --profile-push-interval | \
-    --metrics-kernels | --metrics-series | --node-name | --rotate-size | --rotate-age | \
+    --metrics-kernels | --metrics-series | --metrics-counters | --metrics-counters-interval | --node-name | --rotate-size | --rotate-age | \
     --keep-files | --keep-size)
     return
     ;;
@@ -113,6 +113,7 @@ _rocattach_watch() {
     -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
     --metrics-listen --otlp-endpoint --otlp-interval \
     --profile-push --profile-push-interval --metrics-kernels --metrics-series \
+    --metrics-counters --metrics-counters-interval \
     --node-name --pod-logs --pod-resources --slurm-mapping --hold-timeout-msec --session-wait-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \

@@ -188,6 +188,7 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
   SessionEngine& engine = sessions_->engine();
   (*run)->device = engine.devices().Add(
       {request->counters().begin(), request->counters().end()}, request->gpu_key());
+  sessions_->Yield();
   const absl::Status started = engine.devices().Start((*run)->device);
   if (!started.ok()) {
     engine.devices().Destroy((*run)->device).IgnoreError();

@@ -335,6 +335,10 @@ void SessionRecords::CompleteSample(const Pending& pending) {
   event.begin_ns = pending.sample.begin_ns;
   event.end_ns = pending.sample.end_ns;
   event.readings = ReadingsOf(pending.values);
+  if (meter_ != nullptr && event.end_ns > event.begin_ns) {
+    meter_->AddSample(event.agent_id, pending.active->plan->counter_names,
+                      event.readings, event.end_ns - event.begin_ns);
+  }
   pending.active->sink->OnSamples(id_, {&event, 1});
 }
 

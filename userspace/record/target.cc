@@ -372,7 +372,8 @@ void Target::NoteLosses() {
   const uint64_t losses = account.dropped_ring_full() + account.dropped_collector() +
                           account.dropped_invalid() + account.packets_unseen() +
                           account.counted_dropped() + account.samples_dropped() +
-                          account.api_calls_dropped() + account.memory_dropped();
+                          account.api_calls_dropped() + account.memory_dropped() +
+                          account.sampled_out();
   if (std::exchange(losses_noted_, losses) == losses) return;
   output_set_->Note(output_.writer->SetAccount(output_.stream, account));
 }

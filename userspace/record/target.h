@@ -91,8 +91,8 @@ class Target {
   // Why the process's numbers are implausible; empty while they are plausible. After
   // that it is no longer read, and its account has only what was taken before.
   const std::string& not_believable() const { return not_believable_; }
-  // Writes an account of what was lost so far, if that has changed, so that a truncated
-  // recording has it.
+  // Writes an account of what was lost or left out so far, if that has changed, so that
+  // a truncated recording has it.
   void NoteLosses();
   OperationCounts counts() const;
   uint32_t uid() const { return opened_.event.uid; }

@@ -42,6 +42,10 @@ class TargetMeter {
   // Counters of one dispatch; CounterReading::counter is an index of `names`.
   virtual void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
                            absl::Span<const CounterReading> readings) = 0;
+  // Counters of a whole GPU over a span of time.
+  virtual void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
+                         absl::Span<const CounterReading> readings,
+                         uint64_t span_ns) = 0;
   // Now and then, and when the process has ended.
   virtual void Update(const TargetStanding& standing) = 0;
   // The process has ended and is drained. Nothing else follows.

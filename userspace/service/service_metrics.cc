@@ -52,9 +52,9 @@ std::string ServiceMetrics::address() const {
   return endpoint_ == nullptr ? "" : endpoint_->address().text();
 }
 
-void ServiceMetrics::SetOwnSession(uint64_t number) {
+void ServiceMetrics::AddOwnSession(uint64_t number) {
   if (recorder_ == nullptr) return;
-  recorder_->RunOnThread([this, number] { meters_.SetOwnSession(number); });
+  recorder_->RunOnThread([this, number] { meters_.AddOwnSession(number); });
 }
 
 void ServiceMetrics::SetWorkload(const ProcessId& process, WorkloadIdentity workload) {

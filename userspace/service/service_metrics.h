@@ -60,8 +60,8 @@ class ServiceMetrics : public MetricsSource {
   // Where it listens; empty if it does not.
   std::string address() const;
 
-  // The number of the session that the service's own options define; any thread.
-  void SetOwnSession(uint64_t number);
+  // The number of a session that the service's own options define; any thread.
+  void AddOwnSession(uint64_t number);
   // Whose a process is; any thread.
   void SetWorkload(const ProcessId& process, WorkloadIdentity workload);
 

@@ -22,6 +22,10 @@ struct SessionRequest {
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
   std::vector<CollectionPeriod> periods = {};  // empty: always
+  // It gives way to every other session at once, and goes on in its next period once
+  // that is over. Nobody is told what refuses it, and no process waits for it or gets
+  // rocprofiler-sdk from its start because of it.
+  bool yields = false;
   // Both begin with the first process instead of now.
   bool from_first_process = false;
   // For programs that receive the records themselves; filters then share one buffer.

@@ -126,6 +126,7 @@ void SessionService::ReportRefusals(Session* session) {
   if (!report.ok()) return;
   session->ran |= !report->running.empty();
   session->was_refused |= !report->refused.empty();
+  if (session->request.yields) return;
   for (const auto& [target, status] : report->refused) {
     ReportRefusal(*session, target, std::string(status.message()));
   }
@@ -148,12 +149,28 @@ void SessionService::ReportRefusal(const Session& session, ProcessId target,
   if (due.people && on_refused_) on_refused_(target.pid, plain);
 }
 
+void SessionService::Yield() {
+  absl::MutexLock lock(&sessions_mutex_);
+  YieldTo({});
+}
+
+void SessionService::YieldTo(const SessionRequest& request) {
+  if (request.yields) return;
+  for (auto& [number, session] : sessions_) {
+    if (!session.request.yields || !session.collecting) continue;
+    engine_->TerminateSession(session.id).IgnoreError();  // the stream has it
+    session.collecting = false;
+    session.waiting_for = "another session";
+  }
+}
+
 void SessionService::BeginPeriod(Session* session) {
+  YieldTo(session->request);
   const absl::Status started = engine_->StartSession(session->id);
   session->collecting = started.ok();
   session->waiting_for = started.ok() ? "" : std::string(started.message());
   ReportRefusals(session);
-  if (started.ok()) return;
+  if (started.ok() || session->request.yields) return;
   // The engine names the processes that refuse; if another session conflicts, it stops
   // at the first.
   session->was_refused = true;
@@ -180,7 +197,7 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   const uint64_t begun = session->schedule.Begun(elapsed_ns);
   const uint64_t in_time = session->begun + (due ? 1 : 0);
   session->begun = begun;
-  if (begun <= in_time) return;
+  if (begun <= in_time || session->request.yields) return;
   const uint64_t skipped = begun - in_time;
   session->period += skipped;
   const uint64_t number = Number(session->id);
@@ -282,7 +299,7 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
 }
 
 void SessionService::Count(const SessionRequest& request, int change) {
-  if (!IsForAllProcesses(request)) return;
+  if (!IsForAllProcesses(request) || request.yields) return;
   all_sessions_ += change;
   if (NeedsSdk(request.filters)) sdk_sessions_ += change;
 }
@@ -290,6 +307,7 @@ void SessionService::Count(const SessionRequest& request, int change) {
 absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   RETURN_IF_ERROR(CheckTimes(request));
   absl::MutexLock lock(&sessions_mutex_);
+  YieldTo(request);
   Session session;
   RETURN_IF_ERROR(Create(request, &session));
   const SessionId id = session.id;

@@ -58,6 +58,9 @@ class SessionService {
   // cannot serve it refuse individually; if it names processes, all must be able to.
   absl::StatusOr<uint64_t> Start(SessionRequest request)
       ABSL_LOCKS_EXCLUDED(sessions_mutex_);
+  // Before something else uses counters: sessions that yield are stopped until their
+  // next period.
+  void Yield() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // When it returns, everything that the session collected is in the stream.
   absl::Status Stop(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Drains the processes of a session and delivers what they recorded.
@@ -114,6 +117,8 @@ class SessionService {
   absl::Status Complete(const SessionRequest& request, Session* session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   absl::Status End(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  void YieldTo(const SessionRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Executes the schedule of one session; returns when to call it again. Sets
   // `released` if it released something that other sessions may wait for.
   uint64_t ServeSchedule(Session* session, uint64_t now_ns, bool* released)

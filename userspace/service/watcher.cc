@@ -16,6 +16,7 @@
 #include "userspace/abi/geometry.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
 #include "userspace/service/workload_message.h"
@@ -28,6 +29,10 @@ namespace {
 constexpr int kTickMsec = 500;
 // While processes are waited for.
 constexpr int kAwaitedTickMsec = 100;
+// Counters for metrics: how long they are counted in each period, and at which interval
+// they are read, which is also when another pass is due.
+constexpr uint64_t kMetricsCountingNs = 1'000'000'000;
+constexpr uint64_t kMetricsSampleNs = 100'000'000;
 // How long the last events of a command that has just ended may take to arrive.
 constexpr int kSettleMsec = 50;
 
@@ -177,10 +182,11 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     if (!o.session.filters.empty()) {
       ASSIGN_OR_RETURN(watcher->session_, sessions->Start(o.session));
       if (watcher->metrics_ != nullptr) {
-        watcher->metrics_->SetOwnSession(watcher->session_);
+        watcher->metrics_->AddOwnSession(watcher->session_);
       }
     }
   }
+  RETURN_IF_ERROR(watcher->CountForMetrics());
   if (o.attach) {
     ASSIGN_OR_RETURN(o.collector_path, FindCollector(o.collector_path));
     ASSIGN_OR_RETURN(watcher->collector_, CollectorFile::Open(o.collector_path));
@@ -277,6 +283,32 @@ absl::Status Watcher::ServeMetrics() {
   }
   if (!options_.metrics_listen.has_value()) return absl::OkStatus();
   return metrics_->Listen(*options_.metrics_listen, recorder_.get());
+}
+
+absl::Status Watcher::CountForMetrics() {
+  if (options_.metrics_counters.empty() || sessions_ == nullptr ||
+      metrics_ == nullptr) {
+    return absl::OkStatus();
+  }
+  FilterSpec spec;
+  spec.kind = FilterKind::kCountersSampler;
+  spec.counters = {options_.metrics_counters};
+  spec.sample_interval_ns = kMetricsSampleNs;
+  // What a GPU lacks is left out there.
+  spec.optional = options_.metrics_counters;
+  SessionRequest request;
+  request.filters = {std::move(spec)};
+  request.periods = {{options_.metrics_counters_period_ns - kMetricsCountingNs,
+                      kMetricsCountingNs, /*repeat=*/0}};
+  request.yields = true;
+  auto session = sessions_->Start(std::move(request));
+  if (!session.ok()) {
+    return absl::Status(session.status().code(),
+                        absl::StrCat("--metrics-counters: ",
+                                     WithoutStatusName(session.status().message())));
+  }
+  metrics_->AddOwnSession(*session);
+  return absl::OkStatus();
 }
 
 void Watcher::FindWorkloads() {

@@ -106,6 +106,10 @@ struct WatcherOptions {
   // Profiles are pushed there; unset: nowhere.
   std::optional<ProfilePushSettings> profile_push;
   NodeMetersOptions metrics;
+  // Counters of whole GPUs for metrics: measured for a second out of each period, unless
+  // somebody else needs the GPU's counters.
+  std::vector<std::string> metrics_counters;
+  uint64_t metrics_counters_period_ns = 10'000'000'000;
   GpuRoots gpu_roots;                           // GPUs and their use are read there
   WorkloadSources workload_sources;             // where names of pods and jobs are from
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
@@ -254,6 +258,8 @@ class Watcher {
 
   // Reports running processes that a late attach could not be begun for.
   void NoteNotAttached(const std::map<pid_t, absl::Status>& failed);
+  // Measures counters for metrics from now on.
+  absl::Status CountForMetrics();
   // Finds workloads from now on.
   void FindWorkloads();
 

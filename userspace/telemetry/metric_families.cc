@@ -183,6 +183,21 @@ void EmitGpus(const NodeSnapshot& node, FamilySink sink) {
                 "A GPU of the machine, or a partition of one.", sink);
     for (const auto& [key, gpu] : node.gpus) info.Add(GpuLabels(key, gpu), 1);
   }
+  const auto sampled = [&](const char* name, const char* help, auto value) {
+    Family family(name, MetricType::Counter, help, sink);
+    for (const auto& [key, gpu] : node.gpus) {
+      for (const auto& [counter, totals] : gpu.sampled) {
+        family.Add({{"gpu", key}, {"counter", counter}}, value(totals));
+      }
+    }
+  };
+  sampled("rocattach_gpu_pmc_total",
+          "Sum of a hardware counter of the whole GPU, over the time in which it was "
+          "counted.",
+          [](const GpuCounterTotals& c) { return c.sum; });
+  sampled("rocattach_gpu_pmc_seconds_total",
+          "Time in which rocattach_gpu_pmc_total was counted.",
+          [](const GpuCounterTotals& c) { return Seconds(c.covered_ns); });
   Family owner("rocattach_gpu_pmc_owner", MetricType::Gauge,
                "Who owns the hardware counters of a GPU, as far as this service knows.",
                sink);

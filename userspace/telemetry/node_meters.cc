@@ -76,7 +76,7 @@ void NodeMeters::NoteRingFill(ProcessMeter* meter) {
 }
 
 void NodeMeters::Forget(ProcessMeter* meter) {
-  meter->AddGrowthTo(own_session_, &gpus_);
+  meter->AddGrowthTo(own_sessions_, &gpus_);
   NoteRingFill(meter);
   ended_overhead_ns_ += meter->own_ns();
   Add(meter->losses(), &ended_losses_);
@@ -103,7 +103,7 @@ NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   snapshot.losses = ended_losses_;
   snapshot.overhead_ns = ended_overhead_ns_;
   for (const auto& meter : meters_) {
-    meter->AddGrowthTo(own_session_, &gpus_);
+    meter->AddGrowthTo(own_sessions_, &gpus_);
     NoteRingFill(meter.get());
     snapshot.overhead_ns += meter->own_ns();
     Add(meter->losses(), &snapshot.losses);

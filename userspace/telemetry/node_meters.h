@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,8 +50,8 @@ class NodeMeters : public TargetMeters {
   // Whose a process is, as soon as that is known: also before it is attached.
   void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
 
-  // The number of the session that the service's own options define.
-  void SetOwnSession(uint64_t number) { own_session_ = number; }
+  // The number of a session that the service's own options define.
+  void AddOwnSession(uint64_t number) { own_sessions_.insert(number); }
 
   // What has ended may be forgotten when all consumers have seen it. The caller adds
   // the recorder's own totals.
@@ -73,7 +74,7 @@ class NodeMeters : public TargetMeters {
   std::map<std::pair<std::string, std::string>, uint64_t> windows_;
   LossTotals ended_losses_;
   uint64_t ended_overhead_ns_ = 0;
-  uint64_t own_session_ = 0;
+  std::set<uint64_t> own_sessions_;
   // By consumer, since its last snapshot.
   std::map<MetricsConsumer, double> ring_fill_ = {{MetricsConsumer::kScrape, 0},
                                                   {MetricsConsumer::kPush, 0}};

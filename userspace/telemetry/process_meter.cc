@@ -91,6 +91,22 @@ void ProcessMeter::AddCounters(uint32_t agent_id, const std::vector<std::string>
   }
 }
 
+void ProcessMeter::AddSample(uint32_t agent_id, const std::vector<std::string>& names,
+                             absl::Span<const CounterReading> readings,
+                             uint64_t span_ns) {
+  auto& sampled = GpuOf(agent_id)->sampled;
+  for (const CounterReading& reading : readings) {
+    const std::string& name = names[reading.counter];
+    auto found = sampled.find(name);
+    if (found == sampled.end()) {
+      if (sampled.size() >= kMostCounters) continue;
+      found = sampled.emplace(name, GpuCounterTotals()).first;
+    }
+    found->second.sum += reading.sum;
+    found->second.covered_ns += span_ns;
+  }
+}
+
 void ProcessMeter::Update(const TargetStanding& standing) {
   standing_ = standing;
   losses_ = LossTotals();
@@ -111,7 +127,7 @@ std::string ProcessMeter::KeyOf(uint32_t agent_id) const {
   return absl::StrCat("agent-", agent_id);
 }
 
-void ProcessMeter::AddGrowthTo(uint64_t own_session,
+void ProcessMeter::AddGrowthTo(const std::set<uint64_t>& own_sessions,
                                std::map<std::string, GpuSnapshot>* gpus) {
   for (const TargetGpu& gpu : standing_.gpus) (*gpus)[gpu.key].gpu = gpu;
   const auto own = [gpus](const std::string& key, CounterOwner owner) {
@@ -120,12 +136,19 @@ void ProcessMeter::AddGrowthTo(uint64_t own_session,
   for (const std::string& key : standing_.external_gpus) {
     own(key, CounterOwner::kExternal);
   }
-  const bool is_own = own_session != 0 && standing_.counting_session == own_session;
+  const bool is_own = own_sessions.count(standing_.counting_session) > 0;
   for (const std::string& key : standing_.counted_gpus) {
     own(key, is_own ? CounterOwner::kDaemon : CounterOwner::kUser);
   }
   for (uint32_t agent = 0; agent < gpus_.size(); ++agent) {
     Gpu& gpu = gpus_[agent];
+    for (const auto& [name, counter] : gpu.sampled) {
+      auto& sampled = (*gpus)[KeyOf(agent)].sampled;
+      if (sampled.size() >= kMostCounters && sampled.count(name) == 0) continue;
+      sampled[name].sum += counter.sum;
+      sampled[name].covered_ns += counter.covered_ns;
+    }
+    gpu.sampled.clear();
     if (gpu.now.operations.dispatches == gpu.taken.operations.dispatches) continue;
     GpuTotals& to = (*gpus)[KeyOf(agent)].totals;
     to.operations.dispatches +=

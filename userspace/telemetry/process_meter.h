@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -36,12 +37,15 @@ class ProcessMeter : public TargetMeter {
   void AddCopies(absl::Span<const rocattach_copy> records) override;
   void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
                    absl::Span<const CounterReading> readings) override;
+  void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
+                 absl::Span<const CounterReading> readings, uint64_t span_ns) override;
   void Update(const TargetStanding& standing) override;
   void End() override;
 
   // Adds to the machine's totals what has happened since the last call, and who owns
-  // counters; `own_session`: the number of the service's own session, 0: none.
-  void AddGrowthTo(uint64_t own_session, std::map<std::string, GpuSnapshot>* gpus);
+  // counters; `own_sessions`: the numbers of the service's own sessions.
+  void AddGrowthTo(const std::set<uint64_t>& own_sessions,
+                   std::map<std::string, GpuSnapshot>* gpus);
   // Everything that has room in the budget; false if nothing has.
   bool Take(SeriesBudget* budget, ProcessSnapshot* snapshot);
   void Release(SeriesBudget* budget);
@@ -81,6 +85,8 @@ class ProcessMeter : public TargetMeter {
     GpuTotals now, taken;
     Admission admission;
     std::map<std::string, Counter, std::less<>> counters;
+    // Of the whole GPU, since AddGrowthTo() has taken it.
+    std::map<std::string, GpuCounterTotals, std::less<>> sampled;
   };
 
   Gpu* GpuOf(uint32_t agent_id) {

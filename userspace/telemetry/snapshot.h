@@ -49,6 +49,12 @@ struct MeasuredCounter {
   uint64_t dispatches = 0;  // that were measured
 };
 
+// Of a whole GPU.
+struct GpuCounterTotals {
+  double sum = 0;
+  uint64_t covered_ns = 0;  // spans in which it was counted
+};
+
 // How many series each thing of a process has, see metric_families.cc.
 inline constexpr uint64_t kProcessSeries = 2;
 inline constexpr uint64_t kGpuSeries = 2;
@@ -98,6 +104,7 @@ struct GpuSnapshot {
   TargetGpu gpu;
   GpuTotals totals;  // of all processes, ended ones included
   CounterOwner owner = CounterOwner::kNone;
+  std::map<std::string, GpuCounterTotals> sampled;  // by counter
   // As the kernel driver says; what it does not say is unset.
   std::optional<uint32_t> partition;
   std::optional<uint64_t> vram_bytes, vram_used_bytes;

@@ -132,12 +132,17 @@ void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
 bool LibraryDiscovery::ReadRecords() {
   tracing_thread_.Adopt();
   BecomeRealtime(2, "rwa-discovery");
+  std::vector<pollfd> fds;
   must_exit_ = false;
   while (!IsStopping() && !must_exit_) {
-    if (processors_changed_.exchange(false)) FollowProcessors();
-    std::vector<pollfd> fds;
-    fds.push_back({wake_.fd(), POLLIN, 0});
-    for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
+    if (processors_changed_.exchange(false)) {
+      FollowProcessors();
+      fds.clear();
+    }
+    if (fds.empty()) {
+      fds.push_back({wake_.fd(), POLLIN, 0});
+      for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
+    }
     const bool idle = holds_.empty() && leaving_.empty();
     poll(fds.data(), fds.size(), idle ? -1 : kHoldPeriodMsec);
     wake_.Clear();

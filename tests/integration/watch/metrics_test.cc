@@ -486,6 +486,53 @@ TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
   EXPECT_EQ(sum, recorded);
 }
 
+// Counters at a low duty: for one second out of two here, and not while a user's session
+// has them.
+TEST_F(MetricsTest, CountersOfWholeGpusYieldToSessions) {
+  WatcherProcess watcher(
+      Watch({"--metrics-counters", "SQ_WAVES,GRBM_COUNT", "--metrics-counters-interval",
+             "2", "--backend", "sdk", "--socket", Socket(), "--metrics-listen", "0"}));
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  Child target(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "20", "--rounds", "100000", "--sleep-msec", "20"}));
+  const auto has = [&](const std::string& text) {
+    return Body(Get(service, "/metrics")).find(text) != std::string::npos;
+  };
+  const auto value = [&](const std::string& metric, const std::string& counter) {
+    const std::string page = Body(Get(service, "/metrics"));
+    for (size_t at = page.find("\n" + metric + "{"); at != std::string::npos;
+         at = page.find("\n" + metric + "{", at + 1)) {
+      const std::string line = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+      if (line.find("counter=\"" + counter + "\"") == std::string::npos) continue;
+      return std::stod(line.substr(line.find("} ") + 2));
+    }
+    return 0.0;
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return value("rocattach_gpu_pmc_total", "SQ_WAVES") > 0 &&
+           value("rocattach_gpu_pmc_seconds_total", "GRBM_COUNT") > 0.5;
+  })) << Body(Get(service, "/metrics"));
+  EXPECT_TRUE(Eventually([&] { return has("owner=\"daemon\"} 1"); }));
+  EXPECT_TRUE(Eventually([&] { return has("owner=\"none\"} 1"); }));
+  // It has the counters as soon as it has started, whatever is counted just then.
+  const Finished started = Child({ClientPath(), "session", "start", "--socket",
+                                  Socket(), "--pmc", "SQ_WAVES"})
+                               .Wait();
+  EXPECT_TRUE(started.exited_with(0)) << started.errors;
+  EXPECT_TRUE(Eventually([&] { return has("owner=\"user\"} 1"); }));
+  EXPECT_TRUE(Eventually([&] { return has("rocattach_target_pmc_total{"); }));
+  EXPECT_FALSE(has("owner=\"daemon\"} 1"));
+  EXPECT_TRUE(watcher.Events("session_refused").empty());
+  target.Signal(SIGKILL);
+  (void)target.Wait();
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process =
+      ReadRecording(watcher.recording()).Process(target.pid());
+  EXPECT_FALSE(process.samples.empty());
+  EXPECT_FALSE(process.counters.empty());
+}
+
 TEST_F(MetricsTest, TopShowsWhatRuns) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
   ASSERT_TRUE(watcher.ready());

@@ -30,6 +30,38 @@ TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
   Exit();
 }
 
+// What the service counts for metrics is nobody's obstacle, and nobody hears of it.
+TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  SessionRequest background;
+  background.filters = {Counters({"SQ_WAVES"})};
+  background.periods = {{1'000'000, 3'600'000'000'000, 1}};
+  background.yields = true;
+  const auto yielding = service_->Start(background);
+  ASSERT_TRUE(yielding.ok()) << yielding.status();
+  EXPECT_FALSE(service_->holds_arrivals());
+  EXPECT_FALSE(service_->needs_sdk());
+  const auto active = [&] { return service_->List().front().active; };
+  for (int i = 0; i < 2000 && !active(); ++i) usleep(1000);
+  ASSERT_TRUE(active());
+  const auto user =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  ASSERT_TRUE(user.ok()) << user.status();
+  EXPECT_FALSE(active());
+  EXPECT_TRUE(service_->List().back().active);
+  EXPECT_TRUE(service_->Stop(*user).ok());
+  for (int i = 0; i < 2000 && !active(); ++i) usleep(1000);
+  EXPECT_TRUE(active());
+  // Something that is no session of the service.
+  service_->Yield();
+  EXPECT_TRUE(service_->Stop(*yielding).ok());
+  Exit();
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_EQ(times_refused_, 0);
+}
+
 // Two processes on one GPU: each has its own session, but the counters are one.
 TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
   FakeCollector fakes[2];

@@ -86,6 +86,28 @@ TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
   EXPECT_EQ(last.ring_fill, 0);
 }
 
+// Counters of whole GPUs are the machine's, whichever process they were read through.
+TEST_F(NodeMetersTest, CountersOfWholeGpusAddUpWithTheTimeThatTheyCover) {
+  NodeMeters meters(Options());
+  const auto one = Open(7, &meters), two = Open(8, &meters);
+  const std::vector<std::string> names = {"SQ_WAVES", "GRBM_COUNT"};
+  CounterReading reading;
+  reading.sum = 100;
+  one->AddSample(1, names, {&reading, 1}, 50);
+  (void)meters.Take(MetricsConsumer::kViewer);
+  two->AddSample(1, names, {&reading, 1}, 20);
+  reading.counter = 1;
+  two->AddSample(1, names, {&reading, 1}, 30);
+  two->End();
+  for (int i = 0; i < 3; ++i) {
+    const auto sampled = meters.Take(MetricsConsumer::kScrape).gpus.at("GPU-1").sampled;
+    ASSERT_EQ(sampled.size(), 2u);
+    EXPECT_EQ(sampled.at("SQ_WAVES").sum, 200);
+    EXPECT_EQ(sampled.at("SQ_WAVES").covered_ns, 70u);
+    EXPECT_EQ(sampled.at("GRBM_COUNT").covered_ns, 30u);
+  }
+}
+
 // A sampled record stands for several dispatches in every total, and how many were left
 // out is exact.
 TEST_F(NodeMetersTest, TotalsOfSampledDispatchesAreEstimates) {
@@ -140,7 +162,7 @@ TEST_F(NodeMetersTest, WhoOwnsCountersIsKnownFromSessions) {
   counting.counting_session = 3;
   two->Update(counting);
   EXPECT_EQ(owner(), CounterOwner::kUser);
-  meters.SetOwnSession(3);
+  meters.AddOwnSession(3);
   EXPECT_EQ(owner(), CounterOwner::kDaemon);
   two->End();
   EXPECT_EQ(owner(), CounterOwner::kExternal);

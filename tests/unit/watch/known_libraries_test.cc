@@ -20,7 +20,7 @@ namespace rocattach {
 namespace {
 
 constexpr char kDebianRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
-constexpr dev_t kDevice = makedev(8, 1);
+const dev_t kDevice = makedev(8, 1);
 
 LibraryCopy Copy(dev_t device, ino_t inode, dev_t mapped_device = 0) {
   LibraryCopy copy;

@@ -337,6 +337,21 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
                   "rest is 'other'. 0: none")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
+  CLI::Option* counters =
+      app->add_option(
+             "--metrics-counters", args->watcher.metrics_counters,
+             "Hardware counters of whole GPUs as metrics, separated by commas: "
+             "counted for one second out of ten, and not while a session or "
+             "another profiler needs the GPU's counters")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->type_name("COUNTER");
+  app->add_option("--metrics-counters-interval", args->metrics_counters_seconds,
+                  "Seconds from one of these measurements to the next")
+      ->type_name("SECONDS")
+      ->needs(counters)
+      ->check(CLI::Range(2.0, 86400.0))
+      ->capture_default_str();
   app->add_option("--metrics-series", args->watcher.metrics.most_series,
                   "Series of processes and kernels that are served; further ones are "
                   "counted")

@@ -37,8 +37,9 @@ struct WatchArguments {
   std::string capture = "auto";
   std::string backend = "auto";
   std::string metrics_listen;  // --metrics-listen; empty: not given
-  std::string otlp_endpoint;   // --otlp-endpoint; empty: not given
-  std::string pod_resources;   // --pod-resources; empty: not given
+  double metrics_counters_seconds = 10;
+  std::string otlp_endpoint;  // --otlp-endpoint; empty: not given
+  std::string pod_resources;  // --pod-resources; empty: not given
   double otlp_interval_seconds = 0;
   std::string profile_push;  // --profile-push; empty: not given
   double profile_push_seconds = 60;

@@ -96,6 +96,7 @@ TopSample Compare(const Json& before, const Json& now) {
   const double ns = Growth(&before, now, "boot_ns");
   sample.seconds = std::max(ns * 1e-9, 1e-3);
   sample.dropped = now.value("dropped", uint64_t{0});
+  sample.sampling_ratio = now.value("sampling_ratio", 1.0);
   for (const Json& gpu : now.at("gpus")) {
     const Json* last = Find(&before, "gpus", gpu, {"gpu"});
     sample.gpus.push_back({gpu.value("gpu", ""), gpu.value("architecture", ""),
@@ -193,6 +194,12 @@ void AddProcess(const TopProcess& process, const TopOptions& options,
   }
 }
 
+// Figures of kernels are estimates then.
+std::string SampledText(double ratio) {
+  return ratio == 0 ? ", dispatches only counted"
+                    : absl::StrFormat(", 1 dispatch in %.0f sampled", 1 / ratio);
+}
+
 }  // namespace
 
 absl::StatusOr<TopSample> CompareSamples(const std::string& before,
@@ -241,6 +248,7 @@ std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& opt
       SortName(options.sort),
       options.filter.empty() ? "" : absl::StrCat(", with '", options.filter, "'"),
       sample.dropped == 0 ? "" : absl::StrCat(", ", sample.dropped, " lost"),
+      sample.sampling_ratio == 1 ? "" : SampledText(sample.sampling_ratio),
       options.paused ? ", PAUSED" : ""));
   for (const TopGpu& gpu : sample.gpus) {
     const std::string memory = gpu.vram_used_bytes.has_value()
@@ -266,6 +274,7 @@ std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& opt
 nlohmann::ordered_json TopJson(const TopSample& sample) {
   Json json = {{"seconds", sample.seconds},
                {"dropped", sample.dropped},
+               {"sampling_ratio", sample.sampling_ratio},
                {"gpus", Json::array()},
                {"processes", Json::array()}};
   for (const TopGpu& gpu : sample.gpus) {

@@ -56,6 +56,7 @@ struct TopGpu {
 struct TopSample {
   double seconds = 0;  // that it covers
   uint64_t dropped = 0;
+  double sampling_ratio = 1;  // the share of dispatches that is recorded
   std::vector<TopGpu> gpus;
   std::vector<TopProcess> processes;
 };
