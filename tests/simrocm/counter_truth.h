@@ -13,7 +13,8 @@
 //   SQ_ACCUM_PREV_HIRES, SQ_ACCUM_PREV
 //       16 and 4 times the SQ counter before it, where "before" is not by the order of
 //       a request, which the SDK sorts, but by that of the counters' ids; 0 if it is
-//       the first. accumulate(X, HIGH_RES) and (X, LOW_RES) are 16 and 4 times X.
+//       the first. accumulate(X, HIGH_RES) and (X, LOW_RES) are 16 and 4 times X. As
+//       by SDK 1.0.0, X and accumulate(X, …) in one config are the sum of both each.
 //
 // That is a counter's total. Its n instances share it: each has total / n, and the
 // first total % n have one more.

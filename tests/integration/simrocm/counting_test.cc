@@ -190,6 +190,52 @@ TEST(Counting, AnAccumulatorDoesNotFollowTheCounterBeforeItInARequest) {
   EXPECT_EQ(seen, 9u * 8);
 }
 
+// SDK 1.0.0 gives a counter and the same counter accumulated the sum of both each, where
+// they are counted together; a newer one does not.
+TEST(Counting, ACounterAndItsAccumulationAreMixedUpInOneConfig) {
+  for (const bool one_dot_zero : {true, false}) {
+    SessionResult result = RunSession(
+        {.plan = "buffer accumulate=SQ_LEVEL_WAVES "
+                 "counters=SQ_LEVEL_WAVES,SQ_LEVEL_WAVES_ADDED,SQ_WAVES;"
+                 "SQ_LEVEL_WAVES_ADDED",
+         .run_options = {},
+         .command = {},
+         .steps = {"dispatch:8"},
+         .environment = {{"SIMROCM_CREATE_COUNTER", one_dot_zero ? "0" : "1"}}});
+    ExpectCleanRun(result);
+    std::map<uint64_t, Event> dispatches;
+    for (const Event& event : result.Tool("counted")) {
+      dispatches[event.Number("id")] = event;
+    }
+    std::map<uint64_t, size_t> counters;  // of each dispatch
+    for (const Event& value : result.Tool("value")) {
+      if (value.Number("instance") == 0) ++counters[value.Number("dispatch")];
+    }
+    std::map<std::string, size_t> seen;
+    for (const Event& value : result.Tool("value")) {
+      const std::string counter = value.Text("counter");
+      const uint64_t dispatch = value.Number("dispatch");
+      const auto plain = static_cast<double>(
+          CounterValue(counter == "SQ_WAVES" ? counter : "SQ_LEVEL_WAVES",
+                       ShapeOf(dispatches[dispatch]), value.Number("instance"),
+                       value.Number("instances")));
+      const double added = plain * simrocm::kAccumulatedHighRes;
+      const bool mixed = one_dot_zero && counters[dispatch] == 3;
+      ++seen[counter];
+      if (counter == "SQ_WAVES") {
+        EXPECT_EQ(value.Real("value"), plain);
+      } else if (mixed) {
+        EXPECT_EQ(value.Real("value"), plain + added) << counter;
+      } else {
+        EXPECT_EQ(value.Real("value"), counter == "SQ_LEVEL_WAVES" ? plain : added);
+      }
+    }
+    EXPECT_EQ(seen["SQ_LEVEL_WAVES"], 4u * 8);
+    EXPECT_EQ(seen["SQ_LEVEL_WAVES_ADDED"], 8u * 8);
+    EXPECT_EQ(seen["SQ_WAVES"], 4u * 8);
+  }
+}
+
 TEST(Counting, ManyCountersInPassesOfWhatFits) {
   // Each group fills a block: 8 of SQ, 4 of TCP and TCC, 2 of each of the others.
   SessionResult result = RunSession(

@@ -4,6 +4,7 @@
 //   buffer | callback       count dispatches in that form
 //   counters=A,B;C          counters, groups separated by ';', rotated over the
 //                           dispatches of each GPU
+//   accumulate=A            define the counter A_ADDED, which is A accumulated
 //   trace=dispatch,copy,core,amd,dispatch_callback
 //   device                  count on the first GPU, sampled every few milliseconds
 //   size=N watermark=N discard
@@ -258,6 +259,26 @@ rocattach_sdk_status OnAgents(int32_t, const void** agents, size_t count, void*)
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
+void Expect(const char* what, int status) {
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS)
+    Put("failed what=%s status=%d", what, status);
+}
+
+// With accumulate=NAME: the SDK has NAME_ADDED from now on.
+void DefineAccumulated() {
+  Tool& tool = Get();
+  const std::string name = tool.plan["accumulate"];
+  if (name.empty()) return;
+  const std::string text =
+      "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n  - name: " + name +
+      "_ADDED\n    description: added up\n    definitions:\n"
+      "    - architectures:\n      - gfx90a\n      expression: accumulate(" +
+      name + ", HIGH_RES)\n";
+  Expect("load_counter_definition",
+         tool.sdk.functions.load_counter_definition(
+             text.data(), text.size(), ROCATTACH_SDK_COUNTER_FLAG_APPEND_DEFINITION));
+}
+
 void MakeConfigs() {
   Tool& tool = Get();
   for (auto& [id, agent] : tool.agents) {
@@ -274,11 +295,6 @@ void MakeConfigs() {
       if (status == ROCATTACH_SDK_STATUS_SUCCESS) agent.groups.push_back(config);
     }
   }
-}
-
-void Expect(const char* what, int status) {
-  if (status != ROCATTACH_SDK_STATUS_SUCCESS)
-    Put("failed what=%s status=%d", what, status);
 }
 
 void ConfigureTracing() {
@@ -365,6 +381,7 @@ int Initialize(rocattach_sdk_client_finalize_fn, void* data) {
     Expect("thread", sdk.create_callback_thread(&thread));
     Expect("assign", sdk.assign_callback_thread(tool.buffer, thread));
   }
+  DefineAccumulated();
   Expect("agents",
          sdk.query_available_agents(ROCATTACH_SDK_AGENT_INFO_VERSION_0, OnAgents,
                                     ROCATTACH_SDK_AGENT_BASE_BYTES, nullptr));

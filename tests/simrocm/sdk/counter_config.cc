@@ -7,6 +7,7 @@
 
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/counter_truth.h"
+#include "tests/simrocm/environment.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/expression.h"
 #include "tests/simrocm/sdk/state.h"
@@ -63,6 +64,38 @@ std::vector<double> Accumulated(const CounterConfig& config, const Counter& coun
     value *= counter.name == "SQ_ACCUM_PREV" ? kAccumulatedLowRes : kAccumulatedHighRes;
   }
   return result;
+}
+
+// The counter that this one adds up, if that is all it does; otherwise "".
+std::string AddsUp(const Counter& counter) {
+  constexpr std::string_view kCall = "accumulate(";
+  if (!counter.derived || !counter.expression.starts_with(kCall)) return "";
+  const size_t end = counter.expression.find(',');
+  if (end == std::string::npos) return "";
+  std::string name = counter.expression.substr(kCall.size(), end - kCall.size());
+  std::erase(name, ' ');
+  return name;
+}
+
+// SDK 1.0.0 cannot make counters either.
+bool IsOneDotZero() {
+  static const bool is = !GetBool("SIMROCM_CREATE_COUNTER", false);
+  return is;
+}
+
+// SDK 1.0.0 keeps the results of a counter and of the same counter added up under one
+// number: if both are in a config, each gets the sum of both.
+void MixUp(const CounterConfig& config, std::vector<std::vector<double>>* results) {
+  for (size_t i = 0; i < config.counters.size(); ++i) {
+    const std::string name = AddsUp(*config.counters[i]);
+    for (size_t j = 0; j < config.counters.size() && !name.empty(); ++j) {
+      if (config.counters[j]->name != name) continue;
+      std::vector<double>&added = (*results)[i], &plain = (*results)[j];
+      for (size_t k = 0; k < added.size() && k < plain.size(); ++k) {
+        added[k] = plain[k] = added[k] + plain[k];
+      }
+    }
+  }
 }
 
 bool FitsOnePass(const CounterConfig& config) {
@@ -136,8 +169,9 @@ std::vector<rocattach_sdk_counter_record> MakeRecords(
     }
     return values(counter);
   };
+  std::vector<std::vector<double>> results;
   for (const auto& counter : config.counters) {
-    std::vector<double> result;
+    std::vector<double>& result = results.emplace_back();
     if (counter->derived) {
       auto evaluated =
           Evaluate(counter->expression,
@@ -151,10 +185,14 @@ std::vector<rocattach_sdk_counter_record> MakeRecords(
     } else {
       result = value_of(*counter);
     }
-    for (size_t i = 0; i < result.size(); ++i) {
+  }
+  if (IsOneDotZero()) MixUp(config, &results);
+  for (size_t at = 0; at < results.size(); ++at) {
+    const auto& counter = config.counters[at];
+    for (size_t i = 0; i < results[at].size(); ++i) {
       rocattach_sdk_counter_record record{};
       record.id = EncodeInstance(counter->id, counter->dimensions, i);
-      record.counter_value = result[i];
+      record.counter_value = results[at][i];
       record.dispatch_id = dispatch_id;
       record.user_data = user_data;
       record.agent_id = config.agent;
