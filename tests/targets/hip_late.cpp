@@ -3,6 +3,7 @@
 // streams that it has used all along.
 #include <dlfcn.h>
 #include <getopt.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -49,6 +50,8 @@ constexpr char kHelp[] =
     "  --new         half of After goes to streams created after the change\n"
     "  --beside FILE loads this copy of the HSA runtime as well, and does not use it\n"
     "  --idle        launches nothing while it waits for the change\n"
+    "  --listing F   its first thread lists the libraries until there is a file F:\n"
+    "                nothing can be loaded meanwhile\n"
     "  --urgent      handles SIGURG, and prints how often\n"
     "  --until FILE  the change comes when there is such a file\n"
     "  --ready FILE  creates FILE when every thread has launched Before\n"
@@ -59,6 +62,7 @@ struct Settings {
   const char* until = nullptr;
   const char* ready = nullptr;
   const char* beside = nullptr;
+  const char* listing = nullptr;
   bool load = false, fresh = false, idle = false, urgent = false;
 };
 
@@ -130,6 +134,14 @@ void WaitForChange() {
     if (file != nullptr) std::fclose(file);
   }
   if (settings.load) Load();
+  if (settings.listing != nullptr) {
+    dl_iterate_phdr(
+        [](dl_phdr_info*, size_t, void*) {
+          while (access(settings.listing, F_OK) != 0) usleep(1000);
+          return 1;
+        },
+        nullptr);
+  }
   while (settings.until != nullptr && access(settings.until, F_OK) != 0) usleep(1000);
   changed = true;
 }
@@ -138,6 +150,7 @@ void Parse(int argc, char** argv) {
   static const option options[] = {{"until", required_argument, nullptr, 'u'},
                                    {"ready", required_argument, nullptr, 'r'},
                                    {"beside", required_argument, nullptr, 'b'},
+                                   {"listing", required_argument, nullptr, 'k'},
                                    {"load", no_argument, nullptr, 'l'},
                                    {"new", no_argument, nullptr, 'f'},
                                    {"idle", no_argument, nullptr, 'i'},
@@ -167,6 +180,9 @@ void Parse(int argc, char** argv) {
         break;
       case 'b':
         settings.beside = optarg;
+        break;
+      case 'k':
+        settings.listing = optarg;
         break;
       case 'l':
         settings.load = true;

@@ -232,10 +232,9 @@ void AttachConsole::GiveUpAwaited() {
   for (const auto& [pid, result] : results_) {
     if (!result.awaited || result.attached || !result.problem.empty()) continue;
     PrintNotAttached(
-        pid, absl::CancelledError(absl::StrCat(
-                 "process ", pid,
-                 " had not started its HSA runtime when the wait was ended; it runs on "
-                 "as before")));
+        pid, absl::CancelledError(absl::StrCat("the wait for process ", pid,
+                                               " was ended: ", result.awaited_for,
+                                               "; it runs on as before")));
   }
 }
 
@@ -244,6 +243,7 @@ void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaite
   const std::string detail(why.message());
   if (awaited) {
     results_[pid].awaited = true;
+    results_[pid].awaited_for = detail;
   } else {
     // It is no failure that a process of a tree does not use a GPU.
     results_.erase(pid);
@@ -258,8 +258,10 @@ void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaite
   } else if (!options_.quiet) {
     Say({.event = "not_started",
          .message = absl::StrCat(
-             detail, awaited ? "; waiting until it does, or Ctrl-C is pressed"
-                             : "; it is attached to when it does"),
+             detail, absl::IsAborted(why)
+                         ? "; trying again until one can, or Ctrl-C is pressed"
+                     : awaited ? "; waiting until it does, or Ctrl-C is pressed"
+                               : "; it is attached to when it does"),
          .pid = pid});
   }
 }

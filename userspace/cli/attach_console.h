@@ -95,7 +95,8 @@ class AttachConsole : public WatcherObserver {
     ProcessId id;
     bool attached = false;
     bool passed = false;          // of a tree: there is nothing that could be recorded
-    bool awaited = false;         // until it starts its runtime
+    bool awaited = false;         // until it can be entered
+    std::string awaited_for;      // why it cannot be now
     v1::WindowEvent window;       // if there was one
     uint64_t retry_until_ns = 0;  // 0: nothing is tried again
     std::string problem;  // of a process that is not attached, or not as requested

@@ -138,8 +138,8 @@ std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console) {
 void AddAttachOptions(CLI::App* app, AttachRun* run) {
   CLI::Option* wait = app->add_flag(
       "--wait", run->wait,
-      "Wait for processes that have not started their HSA runtime, and attach when "
-      "they do; the duration counts from then on");
+      "Wait for processes that have not started their HSA runtime, or that cannot be "
+      "entered now, and attach when they can be; the duration counts from then on");
   app->add_option("--wait-timeout-msec", run->wait_timeout_msec,
                   "Stop waiting after this time; 0: only on Enter or Ctrl-C")
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
@@ -172,7 +172,7 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   watch->watcher.follow_children = run.children;
   watch->watcher.wait_for_start = run.wait;
   watch->watcher.wait_timeout_msec = run.wait_timeout_msec;
-  watch->watcher.duration_from_attach = run.wait;
+  watch->watcher.duration_from_attach = true;
   watch->watcher.watch_new = run.children || run.wait;
   auto conversion = EndConversion::Start("rocattach", watch);
   if (!conversion.ok()) {

@@ -52,6 +52,8 @@ std::string ReasonOf(const absl::Status& status) {
       return "not-permitted";
     case absl::StatusCode::kUnimplemented:
       return "unsupported";
+    case absl::StatusCode::kAborted:
+      return "no-safe-point";
     case absl::StatusCode::kUnavailable:
       return "not-running";
     case absl::StatusCode::kDeadlineExceeded:

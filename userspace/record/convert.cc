@@ -14,20 +14,6 @@ namespace {
 // The numbers of the messages are those of the structs, so that a cast converts.
 static_assert(int{v1::ATTACH_STAGE_DONE} == static_cast<int>(AttachStage::kDone));
 static_assert(int{v1::ATTACH_STAGE_REPORT} == static_cast<int>(AttachStage::kReport));
-static_assert(int{v1::ATTACH_REASON_NOT_AT_WINDOW} ==
-              static_cast<int>(AttachReason::kNotAtWindow));
-static_assert(int{v1::ATTACH_REASON_UNSUPPORTED} ==
-              static_cast<int>(AttachReason::kUnsupported));
-static_assert(int{v1::ATTACH_REASON_INTERNAL} ==
-              static_cast<int>(AttachReason::kInternal));
-static_assert(int{v1::ATTACH_REASON_UNSAFE_CONTEXT} ==
-              static_cast<int>(AttachReason::kUnsafeContext));
-static_assert(int{v1::ATTACH_REASON_OVER_BUDGET} ==
-              static_cast<int>(AttachReason::kOverBudget));
-static_assert(int{v1::ATTACH_REASON_COLLECTOR_CHANGED} ==
-              static_cast<int>(AttachReason::kCollectorChanged));
-static_assert(int{v1::ATTACH_REASON_SECCOMP_FILTER} ==
-              static_cast<int>(AttachReason::kSeccompFilter));
 static_assert(int{v1::WINDOW_MODE_LISTENER} == ROCATTACH_WINDOW_LISTENER);
 static_assert(int{v1::WINDOW_MODE_UNSERVED} == ROCATTACH_WINDOW_UNSERVED);
 static_assert(int{v1::HOLD_END_UNSERVED} == ROCATTACH_HOLD_UNSERVED);

@@ -102,11 +102,17 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
       return verdict;
     case v1::ProcessEnd::STILL_RUNNING:
       if (!window.outcome.ok() && !reported) return VerdictOfLostThread(window);
-      verdict.reason = AttachReason::kCollectorSilent;
-      verdict.detail = reported ? "the recording ended before the runtime had called "
-                                  "the collector; the process runs on"
-                                : "the recording ended before the collector had "
-                                  "reported in; the process runs on";
+      // Not the process's doing, nor the collector's.
+      verdict.verdict = Verdict::kPassed;
+      verdict.reason = AttachReason::kNone;
+      verdict.detail =
+          collector == CollectorProgress::kInPlace
+              ? "the recording ended while the process was in its hsa_init, with the "
+                "collector in place; the process runs on"
+          : reported ? "the recording ended before the runtime had called the "
+                       "collector; the process runs on"
+                     : "the recording ended before the collector had reported in; the "
+                       "process runs on";
       return verdict;
     default:
       verdict.detail = absl::StrCat("the process is gone, ", progress,

@@ -7,9 +7,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/convert.h"
@@ -116,6 +120,33 @@ void Recorder::UpdateMeters() {
   recorder_thread_.AssertOwned();
   for (auto& [key, target] : targets_) target->UpdateMeter();
   ending_.ForEach([](Target* target) { target->UpdateMeter(); });
+}
+
+bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up) {
+  constexpr absl::Duration kPause = absl::Milliseconds(5);
+  // A thread that is kept by a slow disk may answer after this function has returned.
+  struct Answer {
+    absl::Notification given;
+    bool all_settled = false;
+  };
+  const uint64_t begin_ns = BootNs();
+  do {
+    auto answer = std::make_shared<Answer>();
+    const bool asked = RunOnThread([this, answer] {
+      recorder_thread_.AssertOwned();
+      answer->all_settled = std::none_of(
+          targets_.begin(), targets_.end(),
+          [](const auto& entry) { return entry.second->verdict() == Verdict::kOpen; });
+      answer->given.Notify();
+    });
+    if (!asked) return false;
+    while (!answer->given.WaitForNotificationWithTimeout(kPause)) {
+      if (give_up() || BootNs() - begin_ns >= timeout_ns) return false;
+    }
+    if (answer->all_settled) return true;
+    absl::SleepFor(kPause);
+  } while (!give_up() && BootNs() - begin_ns < timeout_ns);
+  return false;
 }
 
 std::map<std::string, uint64_t> Recorder::CountTargets() const {

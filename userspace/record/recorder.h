@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "schemas/stream.pb.h"
@@ -91,6 +92,10 @@ class Recorder : public WindowSink {
   // On the recorder's thread: processes that have windows and live, by their verdict
   // ("open": none yet), and those that have ended and are still read ("ending").
   std::map<std::string, uint64_t> CountTargets() const;
+  // Waits until every window that has been passed to it has its verdict, for at most
+  // `timeout_ns`. Not on the recorder's thread. `give_up` is asked now and then; true
+  // ends the wait. False if a verdict is missing.
+  bool AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up);
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 

@@ -3,7 +3,9 @@
 #define ROCATTACH_USERSPACE_SERVICE_HISTORY_OBSERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "userspace/record/recorder_observer.h"
@@ -13,13 +15,16 @@ namespace rocattach {
 
 class HistoryObserver : public RecorderObserver {
  public:
-  // `next` may be null; both must outlive it.
-  HistoryObserver(ProcessHistory* history, RecorderObserver* next)
-      : history_(history), next_(next) {}
+  // `next` may be null; both must outlive it. `on_verdict` is called after `next`.
+  HistoryObserver(
+      ProcessHistory* history, RecorderObserver* next,
+      std::function<void(const v1::WindowEvent& verdict, pid_t pid)> on_verdict)
+      : history_(history), next_(next), on_verdict_(std::move(on_verdict)) {}
 
   void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override {
     history_->NoteVerdict(process, verdict);
     if (next_ != nullptr) next_->OnVerdict(process, verdict);
+    on_verdict_(verdict, static_cast<pid_t>(process.pid()));
   }
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override {
@@ -42,6 +47,7 @@ class HistoryObserver : public RecorderObserver {
  private:
   ProcessHistory* const history_;
   RecorderObserver* const next_;
+  const std::function<void(const v1::WindowEvent&, pid_t)> on_verdict_;
 };
 
 }  // namespace rocattach

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace rocattach {
 namespace {
 
@@ -69,7 +71,7 @@ void LateAttaches::Run() {
         return stopping_ || request_pending_ || !retries_.empty() || !to_enter_.empty();
       };
       mutex_.Await(absl::Condition(&has_work));
-      if (stopping_) return;
+      if (stopping_) break;
       report = std::exchange(request_pending_, false);
       requested.swap(requested_);
       retried = Living(std::exchange(retries_, {}));
@@ -83,6 +85,21 @@ void LateAttaches::Run() {
       if (failed_ != nullptr && !failed.empty()) failed_(failed);
     }
   }
+  CancelRest();
+}
+
+void LateAttaches::CancelRest() {
+  std::map<pid_t, absl::Status> cancelled;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!std::exchange(request_pending_, false)) return;
+    for (pid_t pid : std::exchange(requested_, {})) {
+      cancelled[pid] =
+          absl::CancelledError(absl::StrCat("the recording ended before process ", pid,
+                                            " was entered; it runs on as before"));
+    }
+  }
+  done_(cancelled);
 }
 
 }  // namespace rocattach

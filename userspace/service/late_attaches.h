@@ -38,11 +38,13 @@ class LateAttaches {
   // A process whose runtime started before its copy had a probe. `failed_` is told if
   // it cannot be entered.
   void Enter(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Finishes the current batch, and forgets the others.
+  // Finishes the current batch. Of the others, those that the user asked for are
+  // CANCELLED.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CancelRest() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const AttachFunction attach_;
   const DoneFunction done_, failed_;

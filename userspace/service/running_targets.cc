@@ -1,6 +1,7 @@
 #include "userspace/service/running_targets.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,9 @@ RunningTargets::RunningTargets(KernelProbe* probe, RunningTargetsOptions options
                 .read_start = ReadRuntimeStart,
                 .read_start_ticks = ReadStartTicks,
                 .now = NowMsec},
-               options_.wait_timeout_msec) {}
+               options_.wait_timeout_msec),
+      safe_points_({.read_start_ticks = ReadStartTicks, .now = NowMsec},
+                   options_.wait_timeout_msec) {}
 
 absl::Status RunningTargets::FollowOne(pid_t pid) {
   auto ticks = ReadStartTicks(pid);
@@ -89,12 +92,25 @@ std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
   return started;
 }
 
+bool RunningTargets::AwaitSafePoint(pid_t pid, const absl::Status& why, bool* is_new) {
+  if (!options_.wait) return false;
+  const auto ticks = ReadStartTicks(pid);
+  if (!ticks.ok()) return false;
+  *is_new = safe_points_.Add({pid, *ticks}, std::string(why.message()));
+  return true;
+}
+
 std::vector<pid_t> RunningTargets::Poll() {
   if (!waits()) return {};
-  AwaitedStarts::Changes changes = awaited_.Poll();
-  for (pid_t pid : changes.loaded) options_.on_loaded(pid);
-  for (const auto& [pid, why] : changes.given_up) options_.on_given_up(pid, why);
-  return std::move(changes.started);
+  AwaitedStarts::Changes starts = awaited_.Poll();
+  for (pid_t pid : starts.loaded) options_.on_loaded(pid);
+  AwaitedSafePoints::Changes points = safe_points_.Poll();
+  for (const auto* given_up : {&starts.given_up, &points.given_up}) {
+    for (const auto& [pid, why] : *given_up) options_.on_given_up(pid, why);
+  }
+  std::vector<pid_t> to_enter = std::move(starts.started);
+  to_enter.insert(to_enter.end(), points.due.begin(), points.due.end());
+  return to_enter;
 }
 
 bool RunningTargets::FollowsAny() const {

@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "userspace/service/awaited_safe_points.h"
 #include "userspace/service/awaited_starts.h"
 #include "userspace/watch/kernel_probe.h"
 
 namespace rocattach {
 
 struct RunningTargetsOptions {
-  bool wait = false;               // for those that have not started their runtime
+  // For those that have not started their runtime, or that cannot be entered now.
+  bool wait = false;
   uint32_t wait_timeout_msec = 0;  // 0: without a limit
   bool children = false;           // descendants as well, later ones included
   // A process has not started its runtime, for this reason; NOT_FOUND: it has ended.
@@ -29,7 +31,8 @@ struct RunningTargetsOptions {
   std::function<void(pid_t, const absl::Status& why)> on_given_up;
 };
 
-// NoteWindow() may be called on any thread, the rest on one.
+// NoteWindow(), AwaitSafePoint() and NoteSettled() may be called on any thread, the rest
+// on one.
 class RunningTargets {
  public:
   // `probe` must outlive this object.
@@ -45,9 +48,14 @@ class RunningTargets {
 
   // A process has opened its window.
   void NoteWindow(pid_t pid) { awaited_.NoteWindow(pid); }
-  bool waits() const { return !awaited_.empty(); }
-  // Processes that are to be entered now, since they have started their runtime without
-  // a window.
+  // No thread of a process could be entered, for this reason. False without `wait`:
+  // that is final then. Otherwise it is tried again; `*is_new`: for the first time.
+  bool AwaitSafePoint(pid_t pid, const absl::Status& why, bool* is_new);
+  // A process needs no further attempt: it has its verdict, or will have none.
+  void NoteSettled(pid_t pid) { safe_points_.Remove(pid); }
+  bool waits() const { return !awaited_.empty() || !safe_points_.empty(); }
+  // Processes that are to be entered now: they have started their runtime without a
+  // window, or are to be tried again.
   std::vector<pid_t> Poll();
   // A process lives that can have a window.
   bool FollowsAny() const;
@@ -63,6 +71,7 @@ class RunningTargets {
   const RunningTargetsOptions options_;
   std::set<pid_t> named_;  // by the user
   AwaitedStarts awaited_;
+  AwaitedSafePoints safe_points_;
 };
 
 }  // namespace rocattach

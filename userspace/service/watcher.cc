@@ -18,6 +18,7 @@
 #include "userspace/base/errno_status.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/record/settle_target.h"
 #include "userspace/service/collector_search.h"
 #include "userspace/service/workload_message.h"
 #include "userspace/watch/library_path.h"
@@ -75,6 +76,8 @@ uint64_t MemoryBytes(rocattach_collector_config config) {
 
 }  // namespace
 
+Watcher::Watcher() : requested_([] { return BootNs() / 1'000'000; }) {}
+
 absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
                                                         WatcherObserver* observer) {
   auto watcher = std::unique_ptr<Watcher>(new Watcher());
@@ -84,11 +87,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->descriptors_ = DescriptorLimit::Raise();
   o.budget.processes = watcher->descriptors_.Processes(o.budget.processes);
   RETURN_IF_ERROR(watcher->stop_.status());
+  RETURN_IF_ERROR(watcher->verdict_.status());
 
   KernelProbeOptions probe;
   probe.hold = o.attach && !o.dry_run && o.best_hold_mode != HoldMode::kNone;
   probe.hold_deadline_ns = uint64_t{o.hold_timeout_msec} * 1'000'000;
   probe.budget = o.budget;
+  probe.lacking = o.lacking;
   probe.best_hold_mode = std::min(o.best_hold_mode, HoldMode::kSignal);
   if (o.only_own_command) {
     probe.only_below = getpid();
@@ -168,8 +173,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
     recorder.meters = watcher->metrics_->meters();
   }
-  watcher->history_observer_ =
-      std::make_unique<HistoryObserver>(watcher->history_.get(), observer);
+  watcher->history_observer_ = std::make_unique<HistoryObserver>(
+      watcher->history_.get(), observer,
+      [w = watcher.get()](const v1::WindowEvent& verdict, pid_t pid) {
+        w->targets_->NoteSettled(pid);
+        w->requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
+        w->verdict_.Signal();
+      });
   ASSIGN_OR_RETURN(
       watcher->recorder_,
       Recorder::Start(std::move(recorder), watcher->history_observer_.get()));
@@ -199,6 +209,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->running_attacher_ = std::make_unique<RunningAttacher>(
       watcher->probe_.get(), watcher->server_.get(), watcher->libraries_->known());
   watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
+  watcher->running_attacher_->set_returns_unentered(o.wait_for_start);
   if (o.attach && !o.dry_run) {
     watcher->listener_entries_ = std::make_unique<ListenerEntries>();
     watcher->running_attacher_->set_sdk_entry(watcher->listener_entries_.get());
@@ -208,11 +219,11 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
         return attacher->Attach(pids);
       },
       [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
-        w->NoteNotAttached(failed);
+        w->NoteUnentered(failed);
         if (w->observer_ != nullptr) w->observer_->OnRunningDone();
       },
       [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
-        w->NoteNotAttached(failed);
+        w->NoteUnentered(failed);
       });
   RETURN_IF_ERROR(watcher->server_->Start());
   if (o.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
@@ -362,6 +373,22 @@ void Watcher::MonitorGpus() {
   gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
 }
 
+void Watcher::NoteUnentered(const std::map<pid_t, absl::Status>& failed) {
+  std::map<pid_t, absl::Status> final;
+  for (const auto& [pid, why] : failed) {
+    bool is_new = false;
+    if (!absl::IsAborted(why) || !targets_->AwaitSafePoint(pid, why, &is_new)) {
+      targets_->NoteSettled(pid);
+      final[pid] = why;
+    } else if (is_new && observer_ != nullptr) {
+      observer_->OnNotStarted(pid, why, /*awaited=*/true);
+    }
+    requested_.Remove(pid);
+  }
+  NoteNotAttached(final);
+  verdict_.Signal();
+}
+
 void Watcher::NoteNotAttached(const std::map<pid_t, absl::Status>& failed) {
   for (const auto& [pid, status] : failed) {
     // What has ended meanwhile cannot be told from another process of its number.
@@ -410,7 +437,12 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
 void Watcher::AttachToRunning() {
   const std::vector<pid_t> pids = RunningProcesses();
   if (pids.empty() && options_.running.empty()) return;
-  late_attaches_->Request(targets_->Started(pids));
+  RequestAttaches(targets_->Started(pids));
+}
+
+void Watcher::RequestAttaches(std::vector<pid_t> pids) {
+  requested_.Add(pids);
+  late_attaches_->Request(std::move(pids));
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
@@ -539,6 +571,17 @@ bool Watcher::StopsNow(RunResult* result) {
   return false;
 }
 
+bool Watcher::DurationBegins() const {
+  if (!options_.duration_from_attach) return true;
+  if (!requested_.settled()) return false;
+  return !options_.wait_for_start || recorder_->Totals().attached > 0;
+}
+
+void Watcher::AwaitVerdicts() {
+  constexpr uint64_t kMostNs = 2'000'000'000;
+  (void)recorder_->AwaitVerdicts(kMostNs, [this] { return stop_.WaitFor(0); });
+}
+
 void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
                    RunResult* result) {
   const int child_fd = command_ != nullptr ? command_->pidfd() : -1;
@@ -547,8 +590,7 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
   for (;;) {
     const uint64_t now = BootNs();
     int timeout = targets_->waits() ? kAwaitedTickMsec : kTickMsec;
-    if (duration_ns != 0 && deadline_ns == 0 &&
-        (!options_.duration_from_attach || recorder_->Totals().attached > 0)) {
+    if (duration_ns != 0 && deadline_ns == 0 && DurationBegins()) {
       deadline_ns = now + duration_ns;
     }
     if (deadline_ns != 0) {
@@ -560,12 +602,15 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
           std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
     }
     // poll() ignores an entry without a descriptor.
-    pollfd fds[3] = {
-        {stop_.fd(), POLLIN, 0}, {child_fd, POLLIN, 0}, {written_fd, POLLIN, 0}};
-    int ready = poll(fds, 3, timeout);
+    pollfd fds[4] = {{stop_.fd(), POLLIN, 0},
+                     {child_fd, POLLIN, 0},
+                     {written_fd, POLLIN, 0},
+                     {deadline_ns == 0 ? verdict_.fd() : -1, POLLIN, 0}};
+    int ready = poll(fds, 4, timeout);
+    if (fds[3].revents != 0) verdict_.Clear();
     if (on_tick) on_tick();
     if (std::vector<pid_t> started = targets_->Poll(); !started.empty()) {
-      late_attaches_->Request(std::move(started));
+      RequestAttaches(std::move(started));
     }
     ReapOrphans(command_.get());
     if (ready <= 0) continue;
@@ -604,9 +649,11 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   const uint64_t duration_ns = options_.duration_msec * 1'000'000;
   Wait(duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
-  probe_->SetPaused(true);
   if (backstop_ != nullptr) backstop_->Stop();
+  // In this order: nothing that was begun fails because the run is over.
   late_attaches_->Stop();
+  probe_->SetPaused(true);
+  AwaitVerdicts();
   server_->Stop();
   if (late_libraries_ != nullptr) result.missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) {

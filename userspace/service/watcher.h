@@ -31,6 +31,7 @@
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/listener_entries.h"
 #include "userspace/service/process_history.h"
+#include "userspace/service/requested_attaches.h"
 #include "userspace/service/running_targets.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
@@ -62,8 +63,9 @@ struct WatcherOptions {
   bool all_running = false;
   // Whether processes that start later have windows.
   bool watch_new = true;
-  // Of these: those among `running` that have not started their runtime, for at most
-  // this time (0: no limit), and the descendants of all of them.
+  // Of these: those among `running` that have not started their runtime or cannot be
+  // entered now, for at most this time (0: no limit), and the descendants of all of
+  // them.
   bool wait_for_start = false;
   uint32_t wait_timeout_msec = 0;
   bool follow_children = false;
@@ -78,7 +80,8 @@ struct WatcherOptions {
   // How long a new process waits in its hsa_init for the service and its session.
   uint32_t session_wait_msec = 200;
   uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
-  // The duration counts from the first attach on.
+  // The duration counts from when each process of `running` has its verdict; with
+  // wait_for_start, from when the first one is attached to.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: next to the program, or where it was installed
@@ -87,6 +90,8 @@ struct WatcherOptions {
   uint32_t ring_slots = 16384;
   bool recording = true;  // false: armed but idle
   HoldMode best_hold_mode = HoldMode::kYielding;
+  // As if the kernel lacked these: for tests.
+  KernelFeatures lacking;
   // Held processes spin until one of these threads serves them, so there must be more
   // of them than processes start in one burst. They sleep most of the time.
   int threads = 64;
@@ -157,9 +162,9 @@ class WatcherObserver : public RecorderObserver {
   virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
   // Every running process has had its window. On the same thread.
   virtual void OnRunningDone() {}
-  // A running process has not started its runtime, for this reason. `awaited`: its
-  // window, or OnNotAttached, will follow; else it may have one. On the thread of
-  // Run().
+  // A running process has not started its runtime, or (ABORTED) has no thread that can
+  // be entered now, for this reason. `awaited`: its window, or OnNotAttached, will
+  // follow; else it may have one. On the thread of Run(), or one of its own.
   virtual void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
     (void)pid, (void)why, (void)awaited;
   }
@@ -230,7 +235,7 @@ class Watcher {
   void RequestStop(int forward_signal);
 
  private:
-  Watcher() = default;
+  Watcher();
   WindowServerOptions ServerOptions() const;
   // With metrics: serves and pushes them. An error if it cannot listen.
   absl::Status ServeMetrics();
@@ -249,6 +254,11 @@ class Watcher {
   // Begins to attach to them.
   void AttachToRunning();
   std::unique_ptr<RunningTargets> MakeTargets();
+  // Whether the duration that was asked for counts from now on.
+  bool DurationBegins() const;
+  // The run is over. What was begun gets its verdict, unless that takes long or another
+  // request to stop comes.
+  void AwaitVerdicts();
   // Waits for the end of the run, or until `duration_ns` (0: no limit) are over, and
   // fills in the result.
   void Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
@@ -256,6 +266,10 @@ class Watcher {
   // Handles a request to stop; true: stop at once.
   bool StopsNow(RunResult* result);
 
+  // Attaches to these soon.
+  void RequestAttaches(std::vector<pid_t> pids);
+  // Processes that have no window after an attempt, with the reason.
+  void NoteUnentered(const std::map<pid_t, absl::Status>& failed);
   // Reports running processes that a late attach could not be begun for.
   void NoteNotAttached(const std::map<pid_t, absl::Status>& failed);
   // Measures counters for metrics from now on.
@@ -275,6 +289,10 @@ class Watcher {
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
+  // The recorder notifies these of verdicts.
+  std::unique_ptr<RunningTargets> targets_;
+  RequestedAttaches requested_;
+  WakeEvent verdict_;  // wakes Run(), which may wait for one
   std::unique_ptr<Recorder> recorder_;
   // These end before the recorder, those that use others before them.
   std::unique_ptr<WorkloadCompleter> completer_;
@@ -283,7 +301,6 @@ class Watcher {
   std::unique_ptr<GpuMonitor> gpu_monitor_;  // null if nothing needs it
   std::unique_ptr<ListenerEntries> listener_entries_;
   std::unique_ptr<RunningAttacher> running_attacher_;
-  std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateAttaches> late_attaches_;    // ends before the server
   std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new

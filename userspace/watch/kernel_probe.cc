@@ -240,6 +240,7 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
 
 // A place is not reused right after its end: the kernel side may still be looking at it.
 std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
+  if (!features().Has(KernelFeature::kCallStops)) return nullptr;
   State& state = *state_;
   absl::MutexLock lock(&state.mutex);
   if (state.taken_calls.all()) return nullptr;

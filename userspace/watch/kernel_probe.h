@@ -68,7 +68,8 @@ class KernelProbe : public LibraryProbes {
                              const std::vector<uint64_t>& file_offsets,
                              uint64_t cookie);
   // At late probes of this process, calls are noted instead, as long as the returned
-  // object exists; this object must outlive it. Null: there is no room.
+  // object exists; this object must outlive it. Null: there is no room, or the kernel
+  // lacks call stops.
   std::unique_ptr<AwaitedCall> AwaitCall(pid_t pid);
   // A process whose window is over without a collector may open another one.
   void ForgetSettledWindow(pid_t pid);

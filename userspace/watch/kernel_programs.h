@@ -24,10 +24,12 @@ enum class KernelFeature : uint8_t {
   kLayouts = 2,     // held processes describe their mappings
   kCookies = 3,     // a window event names its library copy
   kServiceEnd = 4,  // the programs notice the end of the service
+  kCallStops = 5,   // a late attach stops a thread at its next call, without a hold
 };
 inline constexpr std::array kKernelFeatures = {
-    KernelFeature::kYieldingHold, KernelFeature::kSignalHold, KernelFeature::kLayouts,
-    KernelFeature::kCookies, KernelFeature::kServiceEnd};
+    KernelFeature::kYieldingHold, KernelFeature::kSignalHold,
+    KernelFeature::kLayouts,      KernelFeature::kCookies,
+    KernelFeature::kServiceEnd,   KernelFeature::kCallStops};
 
 struct KernelFeatureText {
   absl::string_view name;     // stable, lower case, words joined by '-'

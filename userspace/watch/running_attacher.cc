@@ -260,6 +260,8 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
     server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
     auto call = probe_->AwaitCall(pid);
+    // In the other hold mode a probe does not hold a thread that is not seized.
+    if (call == nullptr && probe_->hold_mode() != HoldMode::kYielding) continue;
     if (!AddProbes(pid, runtime, kBusySafePoints).ok()) continue;
     probed.insert(pid);
     if (call != nullptr) calls[pid] = std::move(call);
@@ -402,7 +404,9 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
   // Where no probe could be set, the process counts as idle.
   for (pid_t pid : HoldBusyOnes(processes)) {
     const auto& [process, runtime] = processes.at(pid);
-    server_->AttachBlocked(process, runtime.hsa_init, runtime.cookie);
+    absl::Status entered = server_->AttachBlocked(process, runtime.hsa_init,
+                                                  runtime.cookie, returns_unentered_);
+    if (!entered.ok()) failed[pid] = std::move(entered);
   }
   for (const auto& [pid, found] : processes) server_->ForgetPrepared(pid);
   return failed;

@@ -46,6 +46,10 @@ class RunningAttacher {
   // Must outlive this object.
   void set_sdk_entry(SdkEntry* entry) { sdk_entry_ = entry; }
 
+  // Attach() returns processes of which no thread can be entered now, with ABORTED, and
+  // they have no window: the caller tries them again.
+  void set_returns_unentered(bool returns) { returns_unentered_ = returns; }
+
   // How long to wait for a process to call the runtime.
   void set_patience(absl::Duration patience) { patience_ = patience; }
 
@@ -109,6 +113,7 @@ class RunningAttacher {
   WindowServer* const server_;
   KnownLibraries* const libraries_;
   SdkEntry* sdk_entry_ = nullptr;
+  bool returns_unentered_ = false;
   int inherited_libraries_ = 0;  // that have probes
   absl::Duration patience_ = absl::Milliseconds(500);
   absl::Mutex mutex_;

@@ -39,6 +39,16 @@ void WaitUntilUntraced(pid_t pid, pid_t tid) {
   }
 }
 
+// It is not the process that cannot be attached to, only that none of its threads was
+// where one can be entered.
+bool HasNoSafePoint(const AttachOutcome& outcome) {
+  if (outcome.ok() || outcome.target_modified) return false;
+  return outcome.reason == AttachReason::kNoSafePoint ||
+         (outcome.retryable && (outcome.reason == AttachReason::kLoaderBusy ||
+                                outcome.reason == AttachReason::kUnsafeContext ||
+                                outcome.reason == AttachReason::kStopTimeout));
+}
+
 }  // namespace
 
 WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
@@ -455,8 +465,9 @@ void WindowServer::PassBy(const ProcessId& process, uint64_t cookie,
   Finish(std::move(window));
 }
 
-void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,
-                                 uint64_t cookie) {
+absl::Status WindowServer::AttachBlocked(const ProcessId& process,
+                                         uint64_t runtime_address, uint64_t cookie,
+                                         bool returns_unentered) {
   Window window;
   window.event = LateEvent(process, cookie);
   rocattach_event& event = window.event;
@@ -484,8 +495,15 @@ void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_addr
     event.tid = static_cast<uint32_t>(request.point.tid);
   }
   if (!window.outcome.ok()) probe_->ForgetReport(process.pid);
+  if (returns_unentered && HasNoSafePoint(window.outcome)) {
+    (void)awaited_.Remove(event.time_ns);
+    return absl::AbortedError(
+        absl::StrCat("no thread of process ", process.pid,
+                     " can be entered now: ", window.outcome.detail));
+  }
   Settle(&window);
   Finish(std::move(window));
+  return absl::OkStatus();
 }
 
 void WindowServer::Settle(Window* window) {

@@ -90,9 +90,11 @@ class WindowServer {
   // Late attach of a process that calls no function of the runtime: enters one of its
   // threads that is blocked in a system call. Blocks until that has been done, and
   // passes the window to the sink. `runtime_address` is an address inside the process's
-  // copy of the runtime, `cookie` that copy's.
-  void AttachBlocked(const ProcessId& process, uint64_t runtime_address,
-                     uint64_t cookie);
+  // copy of the runtime, `cookie` that copy's. `returns_unentered`: if none can be
+  // entered now and nothing has changed, nothing is reported, and the reason is returned
+  // with ABORTED; OK in all other cases.
+  absl::Status AttachBlocked(const ProcessId& process, uint64_t runtime_address,
+                             uint64_t cookie, bool returns_unentered);
   // A process that has a collector of an earlier service, whose memory is at `memory`:
   // passes a window and the collector's report to the sink. `entered`: it was entered
   // through rocprofiler-sdk, with this outcome; null: it was not.

@@ -1,11 +1,17 @@
 // Kernels that lack a feature.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
+#include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "tests/integration/watch/harness.h"
+#include "userspace/service/watcher.h"
 #include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -52,7 +58,8 @@ TEST(KernelTest, WhatIsMissingCostsThatFeatureOnly) {
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ((*whole)->hold_mode(), HoldMode::kYielding) << (*whole)->hold_mode_reason();
   for (KernelFeature lacking :
-       {KernelFeature::kLayouts, KernelFeature::kCookies, KernelFeature::kServiceEnd}) {
+       {KernelFeature::kLayouts, KernelFeature::kCookies, KernelFeature::kServiceEnd,
+        KernelFeature::kCallStops}) {
     auto probe = LoadWithout({lacking});
     ASSERT_TRUE(probe.ok()) << probe.status();
     EXPECT_EQ((*probe)->hold_mode(), HoldMode::kYielding)
@@ -77,9 +84,84 @@ TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
   EXPECT_TRUE(Misses(**probe, KernelFeature::kCookies));
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));
 
+  EXPECT_TRUE((*probe)->features().Has(KernelFeature::kCallStops));
+  EXPECT_NE((*probe)->AwaitCall(getpid()), nullptr);
+
   auto none = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kSignalHold});
   EXPECT_FALSE(none.ok());
 }
+
+// Notes how processes were entered.
+class Verdicts : public WatcherObserver {
+ public:
+  void OnVerdict(const v1::Process&, const v1::WindowEvent& verdict) override {
+    absl::MutexLock lock(&mutex_);
+    verdicts_.push_back(verdict);
+  }
+  std::vector<v1::WindowEvent> all() const {
+    absl::MutexLock lock(&mutex_);
+    return verdicts_;
+  }
+
+  void OnEnd(const v1::Process&, const v1::ProcessEnd&,
+             const v1::LossAccount&) override {}
+  void OnNotBelievable(const v1::Process&, const std::string&) override {}
+  void OnRecordingPaused(const absl::Status&) override {}
+  void OnRecordingResumed(uint64_t) override {}
+  void OnSessionRefused(pid_t, const std::string&) override {}
+  void OnPeriodsSkipped(pid_t, uint64_t, const std::string&) override {}
+  void OnNotAttached(pid_t, const absl::Status& why) override { ADD_FAILURE() << why; }
+  void OnLibraryChanged(const std::string&, const std::string&) override {}
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<v1::WindowEvent> verdicts_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A late attach without the signal that stops a thread at its next call.
+class WithoutCallStops : public testing::TestWithParam<HoldMode> {};
+
+TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
+  SKIP_WITHOUT_PRIVILEGES();
+  ExecutableDirectory directory;
+  const std::string go = directory.path() + "/go";
+  Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
+               {.dies_with_us = true});
+  // It has loaded the runtime, and started it soon after.
+  ASSERT_TRUE(Eventually([&] {
+    return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
+           RuntimeStart::kStarted;
+  }));
+  Verdicts verdicts;
+  WatcherOptions options;
+  options.attach = true;
+  options.watch_new = false;
+  options.running = {target.pid()};
+  options.best_hold_mode = GetParam();
+  options.lacking.Add(KernelFeature::kCallStops);
+  options.collector_path = CollectorPath();
+  options.output_directory = directory.path();
+  options.duration_msec = 1;
+  options.duration_from_attach = true;
+  auto watcher = Watcher::Start(options, &verdicts);
+  ASSERT_TRUE(watcher.ok()) << watcher.status();
+  ASSERT_TRUE((*watcher)->Run({}, nullptr).ok());
+  const std::vector<v1::WindowEvent> all = verdicts.all();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].state(), v1::WINDOW_STATE_ATTACHED) << all[0].detail();
+  // In the other mode only a thread that is blocked can be entered.
+  EXPECT_EQ(all[0].mode(), GetParam() == HoldMode::kYielding ? v1::WINDOW_MODE_HELD
+                                                             : v1::WINDOW_MODE_BLOCKED);
+  std::ofstream(go).put('\n');
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+}
+
+INSTANTIATE_TEST_SUITE_P(HoldModes, WithoutCallStops,
+                         testing::Values(HoldMode::kYielding, HoldMode::kSignal),
+                         [](const auto& test) {
+                           return std::string(HoldModeName(test.param));
+                         });
 
 }  // namespace
 }  // namespace rocattach::testing_support

@@ -285,15 +285,8 @@ TEST(TargetChecksTest, StackRoomIsMeasured) {
   EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0), 16).ok());
 }
 
-TEST(OutcomeTest, EveryNameIsThereAndUnique) {
+TEST(OutcomeTest, EachStageHasANameOfItsOwn) {
   std::set<std::string> names;
-  for (int i = 0; i <= static_cast<int>(AttachReason::kInternal); ++i) {
-    auto reason = static_cast<AttachReason>(i);
-    EXPECT_NE(AttachReasonName(reason), "unknown");
-    EXPECT_FALSE(AttachReasonHelp(reason).empty());
-    EXPECT_TRUE(names.insert(std::string(AttachReasonName(reason))).second);
-  }
-  names.clear();
   for (int i = 0; i <= static_cast<int>(AttachStage::kDone); ++i) {
     auto stage = static_cast<AttachStage>(i);
     EXPECT_NE(AttachStageName(stage), "unknown");

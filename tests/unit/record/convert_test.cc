@@ -4,8 +4,26 @@
 
 #include <cstring>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "injector/attach_reasons.h"
+
 namespace rocattach {
 namespace {
+
+// Numbers and names of the stream are those of the injector.
+TEST(Convert, ReasonsAreThoseOfTheStream) {
+  for (const AttachReasonEntry& entry : AttachReasons()) {
+    const auto value = static_cast<v1::AttachReason>(entry.reason);
+    ASSERT_TRUE(v1::AttachReason_IsValid(value)) << entry.name;
+    EXPECT_EQ(v1::AttachReason_Name(value),
+              absl::StrCat("ATTACH_REASON_",
+                           absl::StrReplaceAll(absl::AsciiStrToUpper(entry.name),
+                                               {{"-", "_"}})));
+  }
+  EXPECT_EQ(int{v1::AttachReason_MAX}, static_cast<int>(AttachReasons().back().reason));
+}
 
 TEST(Convert, AgentTextHoldsTwoNames) {
   rocattach_agent_entry entry = {};

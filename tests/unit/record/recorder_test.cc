@@ -1,5 +1,6 @@
 #include "userspace/record/recorder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -586,6 +587,35 @@ TEST_F(RecorderTest, ProcessesThatStillRunAreClosedInOrder) {
   Seen seen = Finish();
   EXPECT_EQ(seen.ends.begin()->second.how(), v1::ProcessEnd::STILL_RUNNING);
   EXPECT_EQ(fake.control()->recording, 0u) << "nobody reads any more";
+}
+
+// At the end of a run: what is known soon is waited for, and no longer.
+TEST_F(RecorderTest, VerdictsAreAwaited) {
+  constexpr uint64_t kForeverNs = 3'600'000'000'000;
+  const auto never = [] { return false; };
+  EXPECT_TRUE(recorder_->AwaitVerdicts(kForeverNs, never)) << "there is no window";
+  FakeCollector fake;
+  recorder_->OnWindow(Attached());
+  EXPECT_FALSE(recorder_->AwaitVerdicts(20'000'000, never));
+  int asked = 0;
+  EXPECT_FALSE(recorder_->AwaitVerdicts(kForeverNs, [&] { return ++asked == 3; }));
+  Arm(&fake);
+  recorder_->OnArrival({Event(ROCATTACH_EVENT_READY),
+                        *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()),
+                        true,
+                        {}});
+  EXPECT_TRUE(recorder_->AwaitVerdicts(kForeverNs, never));
+  EXPECT_EQ(recorder_->Totals().attached, 1u);
+}
+
+// Neither the process nor the collector is at fault.
+TEST_F(RecorderTest, AVerdictThatIsMissingAtTheEndSaysSo) {
+  recorder_->OnWindow(Attached());
+  const Seen seen = Finish();
+  ASSERT_EQ(seen.windows.size(), 1u);
+  const v1::WindowEvent& verdict = seen.windows.begin()->second;
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_THAT(verdict.detail(), testing::HasSubstr("the recording ended before"));
 }
 
 }  // namespace

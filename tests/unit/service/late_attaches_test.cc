@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <thread>
 #include <utility>
+
+#include "absl/synchronization/notification.h"
 
 namespace rocattach {
 namespace {
@@ -91,6 +94,33 @@ TEST_F(LateAttachesTest, AProcessThatIsGoneIsNotRetried) {
   AwaitDone();
   late.Stop();
   EXPECT_THAT(batches_, ElementsAre(Pids{7}));
+}
+
+// The request is not lost, whatever the thread was doing.
+TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
+  absl::Notification begun, go_on;
+  auto attach = [&](const Pids& pids) {
+    if (!begun.HasBeenNotified()) {
+      begun.Notify();
+      go_on.WaitForNotification();
+    }
+    return Attach()(pids);
+  };
+  LateAttaches late(attach, Done());
+  late.Enter(Self());
+  begun.WaitForNotification();
+  late.Request({7, 8});
+  std::thread stopper([&] { late.Stop(); });
+  go_on.Notify();
+  stopper.join();
+  // Stopped before or after that batch has ended: each request has an answer.
+  EXPECT_EQ(done_, 1);
+  if (batches_.size() == 1) {
+    ASSERT_EQ(failed_.size(), 2u);
+    EXPECT_TRUE(absl::IsCancelled(failed_.at(7))) << failed_.at(7);
+  } else {
+    EXPECT_THAT(batches_, ElementsAre(Pids{getpid()}, Pids{7, 8}));
+  }
 }
 
 TEST_F(LateAttachesTest, StoppedItDoesNothingMore) {

@@ -1,0 +1,47 @@
+// The running processes that were asked for, and whether each of them has its verdict:
+// the duration of a recording counts from then on.
+#ifndef ROCATTACH_USERSPACE_SERVICE_REQUESTED_ATTACHES_H_
+#define ROCATTACH_USERSPACE_SERVICE_REQUESTED_ATTACHES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace rocattach {
+
+// Thread-safe.
+class RequestedAttaches {
+ public:
+  // `now`: milliseconds of a clock that does not go back.
+  explicit RequestedAttaches(std::function<uint64_t()> now) : now_(std::move(now)) {}
+
+  // These are being attached to.
+  void Add(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A verdict has come; of other processes too. `retried`: the attach will be tried once
+  // more, so that this is not the last one.
+  void NoteVerdict(pid_t pid, bool retried) ABSL_LOCKS_EXCLUDED(mutex_);
+  // There will be no verdict: the process cannot be attached to, or not now.
+  void Remove(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // No verdict is awaited.
+  bool settled() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // How long a retry may take to bring another verdict.
+  static constexpr uint64_t kRetryMsec = 3000;
+
+  const std::function<uint64_t()> now_;
+  mutable absl::Mutex mutex_;
+  // When the process no longer counts; 0: not before its verdict.
+  std::map<pid_t, uint64_t> awaited_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_REQUESTED_ATTACHES_H_
