@@ -20,7 +20,7 @@ void CounterJoin::Add(const LinkedDispatch& dispatch) {
     const std::vector<CounterRecord> values = std::move(waiting->second);
     waiting_.erase(waiting);
     waiting_values_ -= Size(values);
-    emit_({&dispatch.record, values, dispatch.correlation_id});
+    emit_({&dispatch.record, values, dispatch.correlation_id, own_id_(operation)});
     return;
   }
   if (newer_.size() >= window_) {
@@ -35,7 +35,8 @@ bool CounterJoin::EmitWith(Dispatches* dispatches,
                            absl::Span<const CounterRecord> values) {
   const auto found = dispatches->find(values[0].operation);
   if (found == dispatches->end()) return false;
-  emit_({&found->second.record, values, found->second.correlation_id});
+  emit_({&found->second.record, values, found->second.correlation_id,
+         own_id_(found->first)});
   dispatches->erase(found);
   return true;
 }
@@ -67,7 +68,8 @@ void CounterJoin::EmitOldest() {
   waiting_.erase(waiting);
   waiting_values_ -= Size(values);
   ++unmatched_;
-  emit_({nullptr, values, unmatched_id_(operation)});
+  const uint64_t id = own_id_(operation);
+  emit_({nullptr, values, id, id});
 }
 
 void CounterJoin::Finish() {

@@ -22,9 +22,9 @@ class CounterJoin {
   using Emit = std::function<void(const CountedDispatch&)>;
 
   // `emit` is called from within the calls below, once for each counted dispatch.
-  // `unmatched_id`: the correlation id of a dispatch that is not found.
-  CounterJoin(Emit emit, std::function<uint64_t(uint64_t)> unmatched_id)
-      : emit_(std::move(emit)), unmatched_id_(std::move(unmatched_id)) {}
+  // `own_id`: the correlation id that an operation has without a call.
+  CounterJoin(Emit emit, std::function<uint64_t(uint64_t)> own_id)
+      : emit_(std::move(emit)), own_id_(std::move(own_id)) {}
 
   // At least the last `dispatches` without values are kept, and so many values without
   // a dispatch. A dispatch can have dozens of values, and thousands of instances.
@@ -51,7 +51,7 @@ class CounterJoin {
   void EmitOldest();
 
   Emit emit_;
-  std::function<uint64_t(uint64_t)> unmatched_id_;
+  std::function<uint64_t(uint64_t)> own_id_;
   size_t window_ = size_t{1} << 16;
   size_t value_window_ = size_t{1} << 20;
   // Two generations: when the newer one is full, the older one is forgotten.

@@ -231,8 +231,8 @@ void Exporter::OnThread(const FrameContext& at, const v1::Thread& thread) {
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
   Learn(at, function);
   Target* target = Find(at);
-  if (target != nullptr && target->view != nullptr) {
-    target->view->links.ExpectCalls(function.domain() != v1::API_DOMAIN_MARKER);
+  if (target != nullptr && target->begun) {
+    target->links.ExpectCalls(function.domain() != v1::API_DOMAIN_MARKER);
   }
 }
 
@@ -276,7 +276,7 @@ void Exporter::EndTarget(Target* target) {
     unmatched_ += target->join->unmatched();
     --joins_;
   }
-  if (target->view != nullptr) --views_;
+  if (target->ranges != nullptr) --views_;
   ForSinks(target, [&](ExportSink* sink) { return sink->EndProcess(target->process); });
   entries_omitted_ += target->process.entries_omitted();
   name_bytes_ -= target->process.bytes_;
@@ -323,8 +323,7 @@ void Exporter::EndAll() {
 
 void Exporter::Flush() {
   for (auto& [stream, target] : targets_) {
-    if (target->view == nullptr) continue;
-    target->view->links.Release(/*all=*/false);
+    target->links.Release(/*all=*/false);
     WriteLinked(target.get());
   }
   for (auto& [key, output] : outputs_) {

@@ -96,18 +96,17 @@ class Exporter : public StreamVisitor {
     size_t open = 0;  // processes that write to it
     bool as_rocprofv3 = false;
   };
-  // A process's records as rocprofv3 has them.
-  struct View {
-    LaunchLinks links;
-    MarkerRanges ranges;
-  };
   struct Target {
     explicit Target(uint32_t number) : process(number) {}
     ExportProcess process;
     bool begun = false;
     std::vector<Output*> outputs;       // in the order of the formats
     std::unique_ptr<CounterJoin> join;  // once it has a plan with counters
-    std::unique_ptr<View> view;         // null if no output needs it
+    // Operations and calls are counted apart in recordings; in outputs no two records
+    // have the same correlation id but a call and what it submitted.
+    LaunchLinks links;
+    // What an output has as rocprofv3 has it; null if none does.
+    std::unique_ptr<MarkerRanges> ranges;
     uint64_t dispatches = 0;
   };
 
@@ -156,9 +155,13 @@ class Exporter : public StreamVisitor {
   }
   // Begins to see the process's records as rocprofv3 has them, if an output needs it.
   void StartView(Target* target);
+  // Records for sinks that get them as they were recorded, but for their ids.
+  absl::Span<const rocattach_dispatch> WithOwnIds(const LaunchLinks& links);
+  absl::Span<const rocattach_copy> WithOwnIds(const LaunchLinks& links,
+                                              absl::Span<const rocattach_copy> records);
   // Writes the operations whose correlation ids are known now.
   void WriteLinked(Target* target);
-  // Writes what the view has kept back.
+  // Writes what was kept back.
   void FinishView(Target* target);
 
   const ExporterOptions options_;
@@ -172,7 +175,8 @@ class Exporter : public StreamVisitor {
   std::vector<std::string> process_errors_;
   std::vector<std::string> sink_omissions_;  // of sinks that are finished
   // Kept so that batches allocate little.
-  std::vector<rocattach_dispatch> numbered_;
+  std::vector<rocattach_dispatch> numbered_, own_dispatches_;
+  std::vector<rocattach_copy> own_copies_;
   std::vector<ApiCallRecord> calls_;
   std::vector<MemoryRecord> memory_;
   size_t views_ = 0;

@@ -35,9 +35,7 @@ void Exporter::StartJoin(Target* target) {
           return sink->OnCountedDispatch(target->process, counted);
         });
       },
-      [target](uint64_t id) {
-        return target->view == nullptr ? id : target->view->links.OfOperation(id);
-      });
+      [target](uint64_t id) { return target->links.OfOperation(id); });
   ++joins_;
   const size_t dispatches = std::max(kLeastWindow, kJoinedDispatches / joins_);
   const size_t values = std::max(kLeastWindow, kJoinedValues / joins_);
@@ -47,20 +45,39 @@ void Exporter::StartJoin(Target* target) {
 }
 
 void Exporter::StartView(Target* target) {
+  for (const auto& [key, name] : target->process.functions()) {
+    target->links.ExpectCalls(key.first != v1::API_DOMAIN_MARKER);
+  }
   if (std::none_of(options_.formats.begin(), options_.formats.end(),
                    [](const ExportFormat* format) { return format->as_rocprofv3; })) {
     return;
   }
-  target->view = std::make_unique<View>();
+  target->ranges = std::make_unique<MarkerRanges>();
   ++views_;
-  for (const auto& [key, name] : target->process.functions()) {
-    target->view->links.ExpectCalls(key.first != v1::API_DOMAIN_MARKER);
+}
+
+absl::Span<const rocattach_dispatch> Exporter::WithOwnIds(const LaunchLinks& links) {
+  if (links.calls_marked()) return numbered_;
+  own_dispatches_ = numbered_;
+  for (rocattach_dispatch& dispatch : own_dispatches_) {
+    dispatch.correlation_id = links.OfOperation(dispatch.correlation_id);
   }
+  return own_dispatches_;
+}
+
+absl::Span<const rocattach_copy> Exporter::WithOwnIds(
+    const LaunchLinks& links, absl::Span<const rocattach_copy> records) {
+  if (links.calls_marked()) return records;
+  own_copies_.assign(records.begin(), records.end());
+  for (rocattach_copy& copy : own_copies_) {
+    copy.correlation_id = links.OfOperation(copy.correlation_id);
+  }
+  return own_copies_;
 }
 
 void Exporter::WriteLinked(Target* target) {
-  std::vector<LinkedDispatch>* dispatches = target->view->links.dispatches();
-  std::vector<rocattach_copy>* copies = target->view->links.copies();
+  std::vector<LinkedDispatch>* dispatches = target->links.dispatches();
+  std::vector<rocattach_copy>* copies = target->links.copies();
   if (!dispatches->empty()) {
     numbered_.clear();
     for (const LinkedDispatch& dispatch : *dispatches) {
@@ -84,15 +101,15 @@ void Exporter::WriteLinked(Target* target) {
 }
 
 void Exporter::FinishView(Target* target) {
-  if (target->view == nullptr) return;
-  target->view->links.Release(/*all=*/true);
+  if (target->ranges == nullptr) return;
+  target->links.Release(/*all=*/true);
   WriteLinked(target);
   calls_.clear();
-  target->view->ranges.Finish(&calls_);
+  target->ranges->Finish(&calls_);
   if (!calls_.empty()) {
     for (ApiCallRecord& call : calls_) {
-      call.correlation_id = target->view->links.OfCall(call.correlation_id);
-      call.ancestor_id = target->view->links.OfCall(call.ancestor_id);
+      call.correlation_id = target->links.OfCall(call.correlation_id);
+      call.ancestor_id = target->links.OfCall(call.ancestor_id);
     }
     ForSinks(target, Sinks::kAsRocprofv3, [&](ExportSink* sink) {
       return sink->OnApiCalls(target->process, calls_);
@@ -109,18 +126,19 @@ void Exporter::OnDispatches(const FrameContext& at,
     // The collector's numbers are there only while a session counts.
     dispatch.dispatch_id = ++target->dispatches;
   }
+  LaunchLinks& links = target->links;
+  links.BeforeOperations();
   ForSinks(target, Sinks::kAsRecorded, [&](ExportSink* sink) {
-    return sink->OnDispatches(target->process, numbered_);
+    return sink->OnDispatches(target->process, WithOwnIds(links));
   });
-  if (target->view != nullptr) {
-    LaunchLinks& links = target->view->links;
+  if (target->ranges != nullptr) {
     links.set_window(std::max(kLeastWindow, kLinkedOperations / views_),
                      std::max(kLeastWindow, kLinkedCalls / views_));
     links.Add(numbered_);
     WriteLinked(target);
   } else if (target->join != nullptr) {
     for (const rocattach_dispatch& dispatch : numbered_) {
-      target->join->Add({dispatch, dispatch.correlation_id});
+      target->join->Add({dispatch, links.OfOperation(dispatch.correlation_id)});
     }
   }
 }
@@ -129,10 +147,12 @@ void Exporter::OnCopies(const FrameContext& at,
                         absl::Span<const rocattach_copy> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target, Sinks::kAsRecorded,
-           [&](ExportSink* sink) { return sink->OnCopies(target->process, records); });
-  if (target->view == nullptr) return;
-  target->view->links.Add(records);
+  target->links.BeforeOperations();
+  ForSinks(target, Sinks::kAsRecorded, [&](ExportSink* sink) {
+    return sink->OnCopies(target->process, WithOwnIds(target->links, records));
+  });
+  if (target->ranges == nullptr) return;
+  target->links.Add(records);
   WriteLinked(target);
 }
 
@@ -140,6 +160,7 @@ void Exporter::OnCounters(const FrameContext& at,
                           absl::Span<const CounterRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
+  target->links.BeforeOperations();
   StartJoin(target);
   target->join->AddValues(records);
 }
@@ -156,26 +177,33 @@ void Exporter::OnApiCalls(const FrameContext& at,
                           absl::Span<const ApiCallRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target, Sinks::kAsRecorded, [&](ExportSink* sink) {
-    return sink->OnApiCalls(target->process, records);
-  });
-  if (target->view == nullptr) return;
-  LaunchLinks& links = target->view->links;
-  links.Add(records);
-  absl::Span<const ApiCallRecord> calls = records;
-  if (links.calls_marked() || HasMarkers(records)) {
-    calls_.clear();
-    target->view->ranges.Add(target->process, records, &calls_);
+  LaunchLinks& links = target->links;
+  links.BeforeCalls();
+  const auto with_own_ids = [&]() -> absl::Span<const ApiCallRecord> {
+    if (!links.calls_marked()) return calls_;
     for (ApiCallRecord& call : calls_) {
       call.correlation_id = links.OfCall(call.correlation_id);
       call.ancestor_id = links.OfCall(call.ancestor_id);
     }
-    calls = calls_;
+    return calls_;
+  };
+  absl::Span<const ApiCallRecord> own = records;
+  if (links.calls_marked()) {
+    calls_.assign(records.begin(), records.end());
+    own = with_own_ids();
   }
-  if (!calls.empty()) {
-    ForSinks(target, Sinks::kAsRocprofv3, [&](ExportSink* sink) {
-      return sink->OnApiCalls(target->process, calls);
-    });
+  ForSinks(target, Sinks::kAsRecorded,
+           [&](ExportSink* sink) { return sink->OnApiCalls(target->process, own); });
+  if (target->ranges == nullptr) return;
+  links.Add(records);
+  if (HasMarkers(records)) {
+    calls_.clear();
+    target->ranges->Add(target->process, records, &calls_);
+    own = with_own_ids();
+  }
+  if (!own.empty()) {
+    ForSinks(target, Sinks::kAsRocprofv3,
+             [&](ExportSink* sink) { return sink->OnApiCalls(target->process, own); });
   }
   WriteLinked(target);
 }
@@ -184,16 +212,16 @@ void Exporter::OnMemory(const FrameContext& at,
                         absl::Span<const MemoryRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target, Sinks::kAsRecorded,
-           [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
-  if (target->view == nullptr) return;
-  target->view->links.BeforeMemory();
-  memory_.assign(records.begin(), records.end());
-  for (MemoryRecord& record : memory_) {
-    record.correlation_id = target->view->links.OfCall(record.correlation_id);
+  target->links.BeforeCalls();
+  if (target->links.calls_marked()) {
+    memory_.assign(records.begin(), records.end());
+    for (MemoryRecord& record : memory_) {
+      record.correlation_id = target->links.OfCall(record.correlation_id);
+    }
+    records = memory_;
   }
-  ForSinks(target, Sinks::kAsRocprofv3,
-           [&](ExportSink* sink) { return sink->OnMemory(target->process, memory_); });
+  ForSinks(target,
+           [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
 }
 
 }  // namespace rocattach

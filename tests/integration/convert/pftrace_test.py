@@ -54,6 +54,10 @@ GPUS = "select gpu, name, vendor, model, architecture, pci_bdf from gpu order by
 CLOCKS = "select clock_name, clock_value from clock_snapshot order by clock_name"
 
 
+# In the ids of operations of a process whose calls are traced.
+OTHER_COUNT = 1 << 48
+
+
 def timed(record):
     return not record["untimed"] and not record["unfinished"]
 
@@ -65,6 +69,12 @@ class Truth:
         self.found = SETTING.dump(recording)
         self.pids = {p["stream"]: p["pid"] for p in self.found["process"]}
         self.mangled = {(k["stream"], k["id"]): k["name"] for k in self.found["kernel"]}
+
+        # Ids of operations are no calls' ids. Without calls nothing else has them.
+        traced = {f["stream"] for f in self.of("api_function") + self.of("api_call")}
+        for r in self.of("dispatch") + self.of("copy") + self.of("counter"):
+            if r["stream"] in traced:
+                r["correlation_id"] |= OTHER_COUNT
 
     def of(self, kind):
         return self.found.get(kind, [])

@@ -72,7 +72,7 @@ class Source:
         self.calls[name] += 1
         self.dispatches += 1
         if self.dispatches % 10 == 0:
-            self.counted[r["correlation_id"]] = start
+            self.counted[r["correlation_id"] & ~OTHER_COUNT] = start
         if self.dispatches % 10 != 5:
             self.add_dispatch(r, r["correlation_id"] | OTHER_COUNT)
             return
@@ -100,7 +100,8 @@ class Source:
         self.bytes += r["bytes"]
 
     def on_counter(self, r):
-        add, number, value = self.records.add, r["correlation_id"], round(r["sum"], 5)
+        add, value = self.records.add, round(r["sum"], 5)
+        number = r["correlation_id"] & ~OTHER_COUNT  # ndjson has it already
         add("counter", number | OTHER_COUNT, r["counter"], value)
         add("workload counter", number, r["counter"], value)
         for instance in r.get("each", ({"value": r["sum"]},)):

@@ -183,7 +183,7 @@ TEST_F(LaunchLinksTest, WithoutCallsNothingWaitsAndNumbersStay) {
 }
 
 TEST_F(LaunchLinksTest, MemoryIsOfTheCountOfCalls) {
-  links_.BeforeMemory();
+  links_.BeforeCalls();
   EXPECT_EQ(links_.OfCall(1), 1u);
   AddDispatch(1, 1, 150);
   EXPECT_THAT(Known(), ElementsAre(Pair(1, 1 | kOther)));

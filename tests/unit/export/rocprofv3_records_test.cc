@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_split.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/export/export_testing.h"
 #include "userspace/export/marker_ranges.h"
@@ -140,6 +141,21 @@ TEST(Rocprofv3Records, OperationsHaveTheIdsOfTheirCallsAndNoOthers) {
   EXPECT_EQ(id(buffers["memory_copy"][0]), 5u);
   EXPECT_EQ(id(buffers["hip_api"][0]), 2u);
   EXPECT_EQ(id(buffers["hip_api"][1]), 5u);
+}
+
+// Records are as they were recorded there, but no two have the same id.
+TEST(OwnIds, NoOperationHasTheIdOfACallInNdjson) {
+  std::map<std::string, std::set<uint64_t>> ids;
+  for (const absl::string_view line :
+       absl::StrSplit(Converted(Recorded(), "ndjson"), '\n', absl::SkipEmpty())) {
+    const nlohmann::json record = nlohmann::json::parse(line.begin(), line.end());
+    if (!record.contains("correlation_id")) continue;
+    ids[record["type"]].insert(record["correlation_id"].get<uint64_t>());
+  }
+  constexpr uint64_t kOther = LaunchLinks::kOtherCount;
+  EXPECT_EQ(ids["dispatch"], (std::set<uint64_t>{1 | kOther, 2 | kOther}));
+  EXPECT_EQ(ids["copy"], (std::set<uint64_t>{3 | kOther}));
+  EXPECT_EQ(ids["api_call"], (std::set<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
 TEST(Rocprofv3Records, RangesLastFromPushToPop) {

@@ -27,6 +27,8 @@ struct CountedDispatch {
   // Of the dispatch, as sinks that are told records as rocprofv3 has them have it; also
   // where the dispatch is not known.
   uint64_t correlation_id = 0;
+  // The same as other sinks have it.
+  uint64_t own_id = 0;
 };
 
 // Start and end are present and in order; a target can claim anything.

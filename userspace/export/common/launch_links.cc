@@ -34,10 +34,6 @@ void LaunchLinks::Decide(bool operation_first) {
   calls_marked_ = operation_first && !calls_expected_;
 }
 
-void LaunchLinks::BeforeMemory() {
-  Decide(false);
-}
-
 void LaunchLinks::Add(absl::Span<const rocattach_dispatch> records) {
   for (const rocattach_dispatch& record : records) AddOperation(record);
   ReleaseDue();

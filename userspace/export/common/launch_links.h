@@ -56,8 +56,10 @@ class LaunchLinks {
   void Add(absl::Span<const rocattach_copy> records);
   // Calls of any domain, as recorded.
   void Add(absl::Span<const ApiCallRecord> calls);
-  // Memory records have ids of the count of calls.
-  void BeforeMemory();
+  // What comes next, where Add() is not called; before the ids of these below. Memory
+  // records have ids of the count of calls.
+  void BeforeOperations() { Decide(true); }
+  void BeforeCalls() { Decide(false); }
 
   // Gives up on operations that waited at the last call of this already, so that none
   // is kept back for long; all of them with `all`.

@@ -93,7 +93,7 @@ class NdjsonSink : public ExportSink {
                                  const CountedDispatch& counted) override {
     for (const CounterRecord& r : counted.values) {
       JsonObject line = Begin(process, "counter");
-      line.Number("correlation_id", r.operation);
+      line.Number("correlation_id", counted.own_id);
       if (counted.dispatch != nullptr) {
         line.Number("dispatch_id", counted.dispatch->dispatch_id);
       }
