@@ -157,7 +157,7 @@ absl::StatusOr<const AllocatorFrames::Module*> AllocatorFrames::ModuleOf(
     ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid_, mapping));
     auto opened = std::make_unique<Module>(std::move(fd));
     ASSIGN_OR_RETURN(opened->image,
-                     ElfImage::Parse(opened->source, ElfImage::Layout::kFile));
+                     ElfImage::Parse(opened->source, ElfImage::Form::kFile));
     LibraryFacts facts;
     facts.segments = opened->image->segments();
     ASSIGN_OR_RETURN(opened->bias, LoadBias(facts, mapping));

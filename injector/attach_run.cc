@@ -351,7 +351,7 @@ uint64_t AttachRun::LoaderDeadline() const {
 }
 
 StepResult AttachRun::BuildTheStub(std::string* stub) {
-  StubPlan plan;
+  StubSpec plan;
   plan.kind = facts_.stub_kind;
   if (facts_.stub_kind == StubKind::kByDescriptor) {
     auto socket = StubSocket::Random();

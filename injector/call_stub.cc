@@ -49,9 +49,9 @@ size_t CodeBytes() {
                              rocattach_call_stub_begin);
 }
 
-size_t ArgumentBytes(const CallPlan& plan) {
+size_t ArgumentBytes(const CallSpec& spec) {
   size_t bytes = 0;
-  for (const CallArgument& argument : plan.arguments) {
+  for (const CallArgument& argument : spec.arguments) {
     if (argument.has_value()) bytes += RoundUp(argument->size());
   }
   return bytes;
@@ -63,25 +63,25 @@ size_t CallStubBytes() {
   return static_cast<size_t>(rocattach_call_stub_end - rocattach_call_stub_begin);
 }
 
-uint64_t CallStackBytes(const CallPlan& plan) {
-  return CALL_GAP + kAlignment + RoundUp(sizeof(CallBlock)) + ArgumentBytes(plan) +
-         RoundUp(plan.xstate_bytes);
+uint64_t CallStackBytes(const CallSpec& spec) {
+  return CALL_GAP + kAlignment + RoundUp(sizeof(CallBlock)) + ArgumentBytes(spec) +
+         RoundUp(spec.xstate_bytes);
 }
 
-absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan) {
-  if (plan.function.is_null() || plan.return_ip.is_null() ||
-      plan.stack_pointer.value() <= CallStackBytes(plan) || plan.xstate_bytes == 0) {
+absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec) {
+  if (spec.function.is_null() || spec.return_ip.is_null() ||
+      spec.stack_pointer.value() <= CallStackBytes(spec) || spec.xstate_bytes == 0) {
     return absl::InvalidArgumentError("a call with a null address or no xstate size");
   }
-  if (const size_t bytes = ArgumentBytes(plan); bytes > kMaxCallArguments) {
+  if (const size_t bytes = ArgumentBytes(spec); bytes > kMaxCallArguments) {
     return absl::OutOfRangeError(absl::StrCat(
         "the arguments have ", bytes, " bytes, at most ", kMaxCallArguments, " fit"));
   }
   BuiltCall built;
   // From the lowest address on: xstate area, block, arguments.
   built.stack_address = RemoteAddress(
-      (plan.stack_pointer.value() - CallStackBytes(plan)) & ~(kAlignment - 1));
-  built.stack.assign(RoundUp(plan.xstate_bytes), '\0');
+      (spec.stack_pointer.value() - CallStackBytes(spec)) & ~(kAlignment - 1));
+  built.stack.assign(RoundUp(spec.xstate_bytes), '\0');
   built.block = built.stack_address + built.stack.size();
   CallBlock block;
   block.mark = kBlockMark;
@@ -96,14 +96,14 @@ absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan) {
     built.stack.append(*argument);
     return address.value();
   };
-  parameters.first = place(plan.arguments[0]);
-  parameters.second = place(plan.arguments[1]);
-  parameters.return_ip = plan.return_ip.value();
+  parameters.first = place(spec.arguments[0]);
+  parameters.second = place(spec.arguments[1]);
+  parameters.return_ip = spec.return_ip.value();
   parameters.block = built.block.value();
   parameters.xstate = built.stack_address.value();
-  parameters.errno_location = plan.errno_location.value();
-  parameters.function = plan.function.value();
-  parameters.purpose = plan.purpose;
+  parameters.errno_location = spec.errno_location.value();
+  parameters.function = spec.function.value();
+  parameters.purpose = spec.purpose;
   parameters.end_mark = kEndMark;
   if (CodeBytes() + sizeof(parameters) != CallStubBytes()) {
     return absl::InternalError("call_stub_code.S and CallParameters disagree");

@@ -16,10 +16,10 @@
 namespace rocattach {
 
 // An argument: bytes that the function gets a pointer to, or nothing for a null
-// pointer. Behind the two of a plan the function gets the number 1.
+// pointer. Behind the two of a spec the function gets the number 1.
 using CallArgument = std::optional<std::string>;
 
-struct CallPlan {
+struct CallSpec {
   RemoteAddress function;
   std::array<CallArgument, 2> arguments;
   RemoteAddress errno_location;  // null: errno is not kept
@@ -29,7 +29,7 @@ struct CallPlan {
   uint64_t purpose = 0;          // the caller's; CallInRoom() returns it
 };
 
-// The bytes for a plan. Both are written before the thread is sent to the stub.
+// The bytes for a spec. Both are written before the thread is sent to the stub.
 struct BuiltCall {
   std::string stub;   // to any 16-byte aligned address; its first byte is its entry
   std::string stack;  // to stack_address, below the thread's stack pointer
@@ -53,11 +53,11 @@ inline constexpr size_t kMaxCallArguments = 256 << 10;
 
 // Stack below the thread's stack pointer that a call needs, without what the function
 // itself uses.
-uint64_t CallStackBytes(const CallPlan& plan);
+uint64_t CallStackBytes(const CallSpec& spec);
 
 // INVALID_ARGUMENT for a null address or without xstate. OUT_OF_RANGE if the arguments
 // are too long.
-absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan);
+absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec);
 
 // A call that an injector has left in a target.
 struct CallInTarget {

@@ -76,9 +76,9 @@ struct ElfImage::Search {
   ElfFunction function;
 };
 
-absl::StatusOr<ElfImage> ElfImage::Parse(const ByteSource& source, Layout layout,
+absl::StatusOr<ElfImage> ElfImage::Parse(const ByteSource& source, Form form,
                                          uint64_t bias) {
-  ElfImage image(&source, layout, bias);
+  ElfImage image(&source, form, bias);
   RETURN_IF_ERROR(image.ReadProgramHeaders());
   RETURN_IF_ERROR(image.ReadDynamic());
   return image;
@@ -141,8 +141,7 @@ void ElfImage::StoreDynamicEntry(uint64_t tag, uint64_t value) {
   // In memory, ld.so has added the bias to these addresses on most architectures, and
   // leaves them alone in images whose dynamic section is read-only.
   uint64_t address = value;
-  if (layout_ == Layout::kMemory && bias_ != 0 && value >= bias_)
-    address = value - bias_;
+  if (form_ == Form::kMemory && bias_ != 0 && value >= bias_) address = value - bias_;
   switch (tag) {
     case DT_SYMTAB:
       symtab_ = address;
@@ -181,10 +180,10 @@ void ElfImage::StoreDynamicEntry(uint64_t tag, uint64_t value) {
 
 absl::Status ElfImage::ReadVirtual(uint64_t vaddr, void* buffer, size_t bytes) const {
   for (const ElfSegment& segment : segments_) {
-    uint64_t extent = layout_ == Layout::kFile ? segment.filesz : segment.memsz;
+    uint64_t extent = form_ == Form::kFile ? segment.filesz : segment.memsz;
     if (!Inside(vaddr, bytes, segment.vaddr, extent)) continue;
     uint64_t position =
-        layout_ == Layout::kFile ? segment.offset + (vaddr - segment.vaddr) : vaddr;
+        form_ == Form::kFile ? segment.offset + (vaddr - segment.vaddr) : vaddr;
     return source_->ReadAt(position, buffer, bytes);
   }
   return absl::OutOfRangeError(

@@ -33,7 +33,7 @@ class ElfImage {
  public:
   // How positions in the source relate to the image: a file has bytes at their
   // p_offset, a loaded image has them at their p_vaddr.
-  enum class Layout { kFile, kMemory };
+  enum class Form { kFile, kMemory };
 
   // Hard limits; an image beyond them is refused.
   static constexpr size_t kMaxProgramHeaders = 128;
@@ -48,7 +48,7 @@ class ElfImage {
   // INVALID_ARGUMENT: not ELF, or broken. UNIMPLEMENTED: a foreign class, machine or
   // byte order, or not a shared object or executable. OUT_OF_RANGE: over a limit or
   // truncated.
-  static absl::StatusOr<ElfImage> Parse(const ByteSource& source, Layout layout,
+  static absl::StatusOr<ElfImage> Parse(const ByteSource& source, Form form,
                                         uint64_t bias = 0);
 
   // All PT_LOADs, in the order of the file.
@@ -81,8 +81,8 @@ class ElfImage {
   // Best candidate so far for one name.
   struct Search;
 
-  ElfImage(const ByteSource* source, Layout layout, uint64_t bias)
-      : source_(source), layout_(layout), bias_(bias) {}
+  ElfImage(const ByteSource* source, Form form, uint64_t bias)
+      : source_(source), form_(form), bias_(bias) {}
 
   absl::Status ReadProgramHeaders();
   absl::Status ReadDynamic();
@@ -102,7 +102,7 @@ class ElfImage {
   bool InExecutableSegment(uint64_t vaddr) const;
 
   const ByteSource* source_;
-  Layout layout_;
+  Form form_;
   uint64_t bias_;
   std::vector<ElfSegment> segments_;
   uint64_t dynamic_vaddr_ = 0;

@@ -188,7 +188,7 @@ std::vector<int> VersionNumbers(absl::string_view version) {
 }  // namespace
 
 absl::StatusOr<ElfNeeds> ReadElfNeeds(const ByteSource& file) {
-  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(file, ElfImage::Layout::kFile));
+  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(file, ElfImage::Form::kFile));
   return NeedsReader(file, image).Read();
 }
 

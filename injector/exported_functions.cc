@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<RemoteAddress>> FindExportedFunctions(
   ASSIGN_OR_RETURN(const uint64_t bias, LoadBias(*facts, mapping));
   ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid, mapping));
   const FileSource file(fd.get());
-  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(file, ElfImage::Layout::kFile));
+  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(file, ElfImage::Form::kFile));
   ASSIGN_OR_RETURN(const TargetMemory memory, TargetMemory::Open(pid, pid));
   std::vector<RemoteAddress> functions;
   for (const char* name : names) {

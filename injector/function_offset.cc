@@ -20,7 +20,7 @@ absl::StatusOr<uint64_t> FindFunctionFileOffset(int fd, absl::string_view functi
     return absl::InvalidArgumentError("not a regular file, so not an ELF file");
   }
   FileSource source(fd);
-  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(source, ElfImage::Layout::kFile));
+  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(source, ElfImage::Form::kFile));
   ASSIGN_OR_RETURN(ElfFunction found, image.FindFunction(function));
   return image.FileOffset(found.vaddr);
 }

@@ -63,7 +63,7 @@ void ReadLibcFacts(const ByteSource& source, const ElfImage& image,
 
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
   FileSource source(fd);
-  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(source, ElfImage::Layout::kFile));
+  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(source, ElfImage::Form::kFile));
   auto facts = std::make_shared<LibraryFacts>();
   facts->segments = image.segments();
   for (size_t i = 0; i < facts->functions.size(); ++i) {

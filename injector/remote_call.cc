@@ -185,7 +185,7 @@ StepResult RemoteCallRun::CheckIdle() {
 }
 
 StepResult RemoteCallRun::Build() {
-  CallPlan plan;
+  CallSpec plan;
   plan.function = request_.function;
   plan.arguments = request_.arguments;
   plan.purpose = request_.purpose;

@@ -155,48 +155,48 @@ size_t StubErrorBytes() {
   return STUB_ERROR_BYTES;
 }
 
-absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
-  const LoaderFunctions& functions = plan.functions;
-  if (plan.return_ip.is_null() || functions.dlopen.is_null() ||
+absl::StatusOr<std::string> BuildStub(const StubSpec& spec) {
+  const LoaderFunctions& functions = spec.functions;
+  if (spec.return_ip.is_null() || functions.dlopen.is_null() ||
       functions.dlsym.is_null() || functions.dlerror.is_null() ||
-      functions.errno_location.is_null() || plan.xstate_bytes == 0) {
+      functions.errno_location.is_null() || spec.xstate_bytes == 0) {
     return absl::InvalidArgumentError("a stub with a null address or no xstate size");
   }
-  const char* path = plan.config.collector_path;
-  if (path[0] == '\0' || strnlen(path, sizeof(plan.config.collector_path)) ==
-                             sizeof(plan.config.collector_path)) {
+  const char* path = spec.config.collector_path;
+  if (path[0] == '\0' || strnlen(path, sizeof(spec.config.collector_path)) ==
+                             sizeof(spec.config.collector_path)) {
     return absl::InvalidArgumentError("a collector path that is empty or has no end");
   }
   StubParameters parameters = {};
-  parameters.return_ip = plan.return_ip.value();
+  parameters.return_ip = spec.return_ip.value();
   parameters.errno_location = functions.errno_location.value();
   parameters.dlopen = functions.dlopen.value();
   parameters.dlsym = functions.dlsym.value();
   parameters.dlerror = functions.dlerror.value();
   parameters.signal_mask = kSignalMask;
-  if (plan.locks.known()) {
+  if (spec.locks.known()) {
     if (functions.mutex_trylock.is_null() || functions.mutex_unlock.is_null()) {
       return absl::InvalidArgumentError("loader locks without functions to take them");
     }
-    parameters.load_lock = plan.locks.load.value();
-    parameters.list_lock = plan.locks.list.value();
+    parameters.load_lock = spec.locks.load.value();
+    parameters.list_lock = spec.locks.list.value();
     parameters.mutex_trylock = functions.mutex_trylock.value();
     parameters.mutex_unlock = functions.mutex_unlock.value();
   }
-  parameters.xstate_bytes = plan.xstate_bytes;
+  parameters.xstate_bytes = spec.xstate_bytes;
   std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
               sizeof(ROCATTACH_COLLECTOR_START));
-  parameters.config = plan.config;
-  if (plan.kind == StubKind::kByDescriptor) {
+  parameters.config = spec.config;
+  if (spec.kind == StubKind::kByDescriptor) {
     if (strlen(path) >= DESCRIPTOR_PATH) {
       return absl::InvalidArgumentError("a collector's name that is too long");
     }
-    AddReceiver(plan.socket, &parameters.config);
+    AddReceiver(spec.socket, &parameters.config);
   }
   parameters.end_mark = kEndMark;
 
-  const absl::string_view code = CodeOf(plan.kind);
-  if (code.size() + sizeof(parameters) != StubBytes(plan.kind)) {
+  const absl::string_view code = CodeOf(spec.kind);
+  if (code.size() + sizeof(parameters) != StubBytes(spec.kind)) {
     return absl::InternalError("stub_code.S and StubParameters disagree");
   }
   std::string stub(code);

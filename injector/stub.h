@@ -39,7 +39,7 @@ struct StubSocket {
   sockaddr_un Address(socklen_t* bytes) const;
 };
 
-struct StubPlan {
+struct StubSpec {
   StubKind kind = StubKind::kByPath;
   RemoteAddress return_ip;  // where the thread is stopped and continues
   LoaderFunctions functions;
@@ -60,10 +60,10 @@ size_t StubSocketBound();
 size_t StubErrorBytes();
 
 // The stub ready to be written to any 16-byte aligned address; its first byte is its
-// entry. INVALID_ARGUMENT if the plan has a null address, no path, or an unterminated
+// entry. INVALID_ARGUMENT if the spec has a null address, no path, or an unterminated
 // path. The stub ends with a nonzero mark, by which a later attach sees that the space
 // is taken.
-absl::StatusOr<std::string> BuildStub(const StubPlan& plan);
+absl::StatusOr<std::string> BuildStub(const StubSpec& spec);
 
 // The return address of a stub, if `room` holds exactly the code of a stub of that kind
 // with parameters as BuildStub writes them; null otherwise.

@@ -29,16 +29,16 @@
 
 #define ROCATTACH_RING_HEADER_BYTES 256u
 
-/* What to record while `recording` is set, apart from any session: bits of plan_flags.
+/* What to record while `recording` is set, apart from any session: bits of recording_flags.
  */
-#define ROCATTACH_PLAN_DISPATCHES 1u
-#define ROCATTACH_PLAN_COPIES 2u
+#define ROCATTACH_RECORDING_DISPATCHES 1u
+#define ROCATTACH_RECORDING_COPIES 2u
 /* How dispatches are captured; 0 leaves the choice to the collector. */
-#define ROCATTACH_PLAN_FORCE_DOORBELL 0x100u
-#define ROCATTACH_PLAN_FORCE_INTERCEPT 0x200u
+#define ROCATTACH_RECORDING_FORCE_DOORBELL 0x100u
+#define ROCATTACH_RECORDING_FORCE_INTERCEPT 0x200u
 /* The runtime may be open already: queues and kernels may exist that nobody has told
  * the collector of. */
-#define ROCATTACH_PLAN_LATE 0x400u
+#define ROCATTACH_RECORDING_LATE 0x400u
 
 /* control.state, in order of life. */
 enum rocattach_collector_state {
@@ -108,7 +108,7 @@ enum rocattach_plan_error {
 struct rocattach_collector_config {
   uint32_t size;    /* sizeof(struct), checked */
   uint32_t version; /* ROCATTACH_SHM_VERSION, checked */
-  uint64_t plan_flags;
+  uint64_t recording_flags;
   uint32_t recording;  /* 1: record from the start; 0: armed but idle */
   uint32_t ring_count; /* per-thread rings, the last one is shared by late threads */
   uint32_t ring_slots; /* slots a ring, a power of two */
@@ -164,8 +164,8 @@ struct rocattach_control {
   uint64_t dictionary_dropped;                /* entries that did not fit */
   uint64_t core_table_bytes, amd_table_bytes; /* as stated by the runtime */
   uint32_t runtime_version_major, runtime_version_minor;
-  uint32_t capture_mode;    /* 1 doorbell, 2 intercept queues */
-  uint32_t recording_acked; /* copy of `recording` once it is effective */
+  uint32_t capture_mode; /* 1 doorbell, 2 intercept queues */
+  uint32_t pad2;
   /* Accounts, from the start of the process; a dispatch is seen once, then either
    * becomes a record in a ring (produced there) or is counted here as lost. These are
    * sums of the rings' own counters, refreshed every few milliseconds and at the end of
@@ -175,7 +175,6 @@ struct rocattach_control {
   uint64_t copies_seen;
   uint64_t dispatches_untimed; /* published, but without times */
   uint64_t packets_unseen;     /* consumed by the GPU without being captured */
-  uint64_t inflight_now;       /* captured, not yet published */
   uint64_t other_dropped;      /* lost before a ring was chosen */
   uint64_t hook_ns_total;      /* own cost, sampled: see docs/benchmarks.md */
   char text[160];              /* reason of a refusal, NUL-terminated */
@@ -233,7 +232,7 @@ struct rocattach_control {
   /* Of the dispatches that only `recording` requests, which are recorded: sampling.h.
    * 0: all. Takes effect with the next dispatch, without a command. */
   uint32_t sampling;
-  uint64_t plan_flags;
+  uint64_t recording_flags;
   uint64_t service_heartbeat_ns; /* last time the service drained; 0 never */
   /* A plan is written to plan_offset as described in plan.h, then command + 1 and a
    * wake. It is independent of `recording`: a process that records nothing else

@@ -114,7 +114,7 @@ int Start(const rocattach_collector_config* config) {
     rocattach_control* control = p.memory.control();
     p.config = *config;
     StoreRelaxed(&control->window_id, config->window_id);
-    StoreRelaxed(&control->plan_flags, config->plan_flags);
+    StoreRelaxed(&control->recording_flags, config->recording_flags);
     return Enter();
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
     if (!g_hsa.live.installed()) {

@@ -50,8 +50,6 @@ bool Round(ServiceWatch* watch, Timeout* timeout) {
   if (was_stopped && LoadRelaxed(&p.self_stopped) == 0) return false;
   p.rings.UpdateTotals();
   recording = recording && LoadRelaxed(&p.self_stopped) == 0;
-  const bool baseline = recording && LoadRelaxed(&control->recording) != 0;
-  StoreRelaxed(&control->recording_acked, baseline ? 1u : 0u);
   timeout->msec = busy ? kBusyTickMsec : (recording ? kQuietTickMsec : 0);
   if (uint32_t left = c.hsa.reentry.Expire(); left != 0) timeout->msec = left;
   return true;

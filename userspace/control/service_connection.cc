@@ -119,7 +119,7 @@ absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Conn
   }
   Note(true);
   RETURN_IF_ERROR(FromGrpc(status));
-  if (response.record_layout() != kRecordLayout) {
+  if (response.record_layout() != kRecordFormat) {
     return SessionError(
         SessionStatus::kError,
         absl::StrCat("rocattach-watch ", response.version(), " at ", socket_,

@@ -91,7 +91,7 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
 grpc::Status SessionApiServer::Hello(grpc::ServerContext*, const v1::HelloRequest*,
                                      v1::HelloResponse* response) {
   response->set_version(ROCATTACH_VERSION);
-  response->set_record_layout(kRecordLayout);
+  response->set_record_layout(kRecordFormat);
   return grpc::Status::OK;
 }
 

@@ -13,7 +13,7 @@
 namespace rocattach {
 
 // Changes whenever a record of session_record.h does.
-inline constexpr uint32_t kRecordLayout = 2;
+inline constexpr uint32_t kRecordFormat = 2;
 
 v1::TargetProcess ToProto(ProcessId target);
 ProcessId FromProto(const v1::TargetProcess& process);

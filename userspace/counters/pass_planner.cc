@@ -373,7 +373,7 @@ std::string Shortage(const ArchitectureCounters& architecture, const Request& re
   return "";
 }
 
-void FillValues(const ArchitectureCounters& architecture, PassPlan& plan) {
+void FillValues(const ArchitectureCounters& architecture, PassAssignment& plan) {
   for (PlannedValue& value : plan.values) {
     const CounterNames needs = value.metric
                                    ? architecture.FindMetric(value.name)->counters
@@ -389,7 +389,7 @@ void FillValues(const ArchitectureCounters& architecture, PassPlan& plan) {
 }
 
 absl::Status Append(const ArchitectureCounters& architecture,
-                    const std::vector<CounterNames>& groups, PassPlan& plan) {
+                    const std::vector<CounterNames>& groups, PassAssignment& plan) {
   Request request;
   RequestBuilder builder(architecture, request);
   for (const CounterNames& group : groups) RETURN_IF_ERROR(builder.Add(group));
@@ -407,16 +407,16 @@ absl::Status Append(const ArchitectureCounters& architecture,
 
 }  // namespace
 
-absl::StatusOr<PassPlan> PlanPasses(const ArchitectureCounters& architecture,
-                                    const std::vector<CounterNames>& groups,
-                                    const PassOptions& options) {
+absl::StatusOr<PassAssignment> PlanPasses(const ArchitectureCounters& architecture,
+                                          const std::vector<CounterNames>& groups,
+                                          const PassOptions& options) {
   size_t names = 0;
   for (const CounterNames& group : groups) names += group.size();
   if (names > kMaxRequest) {
     return SessionError(SessionStatus::kInvalidArguments,
                         absl::StrCat("more than ", kMaxRequest, " counters"));
   }
-  PassPlan plan;
+  PassAssignment plan;
   plan.architecture = architecture.name();
   if (options.keep_groups) {
     for (const CounterNames& group : groups) {

@@ -51,7 +51,7 @@ struct PlannedValue {
   bool mixed() const { return passes.empty(); }
 };
 
-struct PassPlan {
+struct PassAssignment {
   std::string architecture;
   std::vector<CounterPass> passes;
   std::vector<PlannedValue> values;  // the request, each name once, in its order
@@ -61,9 +61,9 @@ struct PassPlan {
 // with the nearest names, and a counter that no pass can hold is
 // COUNTER_INFORMATION_MISSING. single_pass: INVALID_ARGUMENTS with the number of passes
 // needed and the block that is too small. An empty request is an empty plan.
-absl::StatusOr<PassPlan> PlanPasses(const ArchitectureCounters& architecture,
-                                    const std::vector<CounterNames>& groups,
-                                    const PassOptions& options);
+absl::StatusOr<PassAssignment> PlanPasses(const ArchitectureCounters& architecture,
+                                          const std::vector<CounterNames>& groups,
+                                          const PassOptions& options);
 
 }  // namespace rocattach
 

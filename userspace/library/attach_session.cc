@@ -98,7 +98,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
   arguments.push_back(tree_ ? "--attach-children" : "--attach-children=false");
   arguments.push_back("--attach-duration-msec=0");
   arguments.insert(arguments.end(), options.begin(), options.end());
-  auto recorder = RecorderProcess::Start(program, arguments);
+  auto recorder = AttachCommand::Start(program, arguments);
   if (!recorder.ok()) {
     AttachLog(AttachLogLevel::kError, recorder.status().message());
     return ROCATTACH_STATUS_ERROR;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "userspace/library/attach_command.h"
 #include "userspace/library/recorder_event.h"
-#include "userspace/library/recorder_process.h"
 #include "userspace/library/rocattach.h"
 
 namespace rocattach {
@@ -52,7 +52,7 @@ class AttachSession {
   const int root_;
   const bool tree_;
   const AttachLimits limits_;
-  std::unique_ptr<RecorderProcess> recorder_;
+  std::unique_ptr<AttachCommand> recorder_;
   std::set<int> attached_;
   bool ready_ = false, ended_ = false;
   std::string output_error_;

@@ -82,8 +82,7 @@ absl::Status CheckElf(int fd) {
   }
   const FileSource file(fd);
   RETURN_IF_ERROR(ReadElfNeeds(file).status());
-  ASSIGN_OR_RETURN(const ElfImage image,
-                   ElfImage::Parse(file, ElfImage::Layout::kFile));
+  ASSIGN_OR_RETURN(const ElfImage image, ElfImage::Parse(file, ElfImage::Form::kFile));
   struct stat info;
   if (fstat(fd, &info) != 0) return absl::InvalidArgumentError(strerror(errno));
   // The loader maps it; what is cut off would be SIGBUS.
@@ -140,7 +139,7 @@ bool TakesOneTool(pid_t pid, const std::string& sdk) {
   auto fd = OpenRegularInRoot(root->get(), sdk);
   if (!fd.ok()) return true;
   const FileSource file(fd->get());
-  auto image = ElfImage::Parse(file, ElfImage::Layout::kFile);
+  auto image = ElfImage::Parse(file, ElfImage::Form::kFile);
   return !image.ok() ||
          !absl::IsNotFound(
              image->FindFunction("rocprofiler_load_attachment_tool").status());

@@ -26,7 +26,7 @@ void AddMetric(const ArchitectureCounters& counters, const std::string& name,
   }
 }
 
-void AddPasses(const CompiledPlan& plan, const PassPlan& passes,
+void AddPasses(const CompiledPlan& plan, const PassAssignment& passes,
                google::protobuf::RepeatedPtrField<v1::CounterPass>* out_passes,
                google::protobuf::RepeatedPtrField<v1::RequestedValue>* out_values) {
   for (const CounterPass& pass : passes.passes) {

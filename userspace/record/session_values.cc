@@ -150,7 +150,8 @@ bool SessionRecords::HeadContinues(const Pending& pending,
   } else {
     const PlanArchitecture* architecture = pending.active->plan->Architecture(agent);
     if (architecture == nullptr) return false;
-    const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
+    const PassAssignment& passes =
+        sample ? architecture->sampler : architecture->dispatch;
     if (values.pass >= passes.passes.size() ||
         values.slots > passes.passes[values.pass].counters.size()) {
       return false;

@@ -47,10 +47,11 @@ CounterDefinitions Definitions(const v1::SessionPlan& plan,
   return definitions;
 }
 
-PassPlan PassesOf(const google::protobuf::RepeatedPtrField<v1::CounterPass>& passes,
-                  const google::protobuf::RepeatedPtrField<v1::RequestedValue>& values,
-                  const ArchitectureCounters* known, const std::string& architecture) {
-  PassPlan plan;
+PassAssignment PassesOf(
+    const google::protobuf::RepeatedPtrField<v1::CounterPass>& passes,
+    const google::protobuf::RepeatedPtrField<v1::RequestedValue>& values,
+    const ArchitectureCounters* known, const std::string& architecture) {
+  PassAssignment plan;
   plan.architecture = architecture;
   plan.passes.resize(static_cast<size_t>(std::min(passes.size(), kMaxPasses)));
   for (const v1::RequestedValue& value : values) {

@@ -42,7 +42,7 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
   rocattach_collector_config config = {};
   config.size = sizeof(config);
   config.version = ROCATTACH_SHM_VERSION;
-  config.plan_flags = options.plan_flags;
+  config.recording_flags = options.recording_flags;
   config.recording = options.recording ? 1 : 0;
   config.ring_count = 64;
   config.ring_slots = options.ring_slots;
@@ -83,14 +83,26 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   auto watcher = std::unique_ptr<Watcher>(new Watcher());
   watcher->options_ = std::move(options);
   watcher->observer_ = observer;
-  WatcherOptions& o = watcher->options_;
-  watcher->descriptors_ = DescriptorLimit::Raise();
-  o.budget.processes = watcher->descriptors_.Processes(o.budget.processes);
   RETURN_IF_ERROR(watcher->stop_.status());
   RETURN_IF_ERROR(watcher->verdict_.status());
+  RETURN_IF_ERROR(watcher->LoadProbe());
+  watcher->FindLibraries();
+  RETURN_IF_ERROR(watcher->StartRecorder());
+  watcher->TrackWorkloads();
+  RETURN_IF_ERROR(watcher->ServeMetrics());
+  RETURN_IF_ERROR(watcher->StartSessions());
+  RETURN_IF_ERROR(watcher->StartServer());
+  if (watcher->options_.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
+  if (watcher->metrics_ != nullptr) watcher->metrics_->SetReady();
+  return watcher;
+}
 
+absl::Status Watcher::LoadProbe() {
+  WatcherOptions& o = options_;
+  descriptors_ = DescriptorLimit::Raise();
+  o.budget.processes = descriptors_.Processes(o.budget.processes);
   KernelProbeOptions probe;
-  probe.hold = o.attach && !o.dry_run && o.best_hold_mode != HoldMode::kNone;
+  probe.hold = Attaches() && o.best_hold_mode != HoldMode::kNone;
   probe.hold_deadline_ns = uint64_t{o.hold_timeout_msec} * 1'000'000;
   probe.budget = o.budget;
   probe.lacking = o.lacking;
@@ -103,146 +115,150 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   }
   if (o.only_cgroup.has_value()) probe.only_cgroup = o.only_cgroup->id();
   probe.only_followed = o.wait_for_start || o.follow_children;
-  ASSIGN_OR_RETURN(watcher->probe_, KernelProbe::Load(probe));
-  watcher->targets_ = watcher->MakeTargets();
-  if (probe.only_followed) RETURN_IF_ERROR(watcher->targets_->Follow(&o.running));
-
+  ASSIGN_OR_RETURN(probe_, KernelProbe::Load(probe));
+  targets_ = MakeTargets();
+  if (probe.only_followed) RETURN_IF_ERROR(targets_->Follow(&o.running));
   if (probe.hold) {
-    ASSIGN_OR_RETURN(watcher->stop_guard_,
+    ASSIGN_OR_RETURN(stop_guard_,
                      StopGuard::Start(std::clamp(o.hold_timeout_msec / 4, 5u, 50u)));
   }
+  return absl::OkStatus();
+}
 
+void Watcher::FindLibraries() {
   LibraryScanOptions scan;
-  scan.extra_paths = o.extra_libraries;
-  scan.most_copies = o.budget.libraries;
-  scan.most_copies_per_user = o.budget.libraries_per_user;
+  scan.extra_paths = options_.extra_libraries;
+  scan.most_copies = options_.budget.libraries;
+  scan.most_copies_per_user = options_.budget.libraries_per_user;
   for (std::string& entry : LibraryPathPlaces()) scan.usual_places.push_back(entry);
   // First, so that a copy that is mapped while the others are searched for is seen.
-  if (o.watch_new)
-    watcher->late_libraries_ = std::make_unique<LateLibraries>(
-        watcher->probe_.get(),
-        [history = watcher->history_](const ProcessId& process, MissReason why) {
+  if (options_.watch_new) {
+    late_libraries_ = std::make_unique<LateLibraries>(
+        probe_.get(), [history = history_](const ProcessId& process, MissReason why) {
           history->NoteMissedWindow(process, MissReasonName(why));
         });
-  watcher->libraries_ = std::make_unique<ArmedLibraries>(
+  }
+  libraries_ = std::make_unique<ArmedLibraries>(
       ScanLibraries(scan),
-      LibraryLimits{o.budget.libraries, o.budget.libraries_per_user});
+      LibraryLimits{options_.budget.libraries, options_.budget.libraries_per_user});
+}
 
+std::unique_ptr<SessionService> Watcher::MakeSessions() {
+  return std::make_unique<SessionService>(
+      options_.catalog,
+      [observer = observer_](pid_t pid, const std::string& why) {
+        if (observer != nullptr) observer->OnSessionRefused(pid, why);
+      },
+      [observer = observer_](pid_t pid, const std::vector<LeftOut>& left_out) {
+        if (observer != nullptr) observer->OnSessionLeftOut(pid, left_out);
+      },
+      [observer = observer_](pid_t pid, uint64_t periods) {
+        if (observer != nullptr) {
+          observer->OnPeriodsSkipped(pid, periods, SkippedPeriodsText(periods));
+        }
+      });
+}
+
+void Watcher::MakeMetrics() {
+  WatcherOptions& o = options_;
+  o.metrics.consumers = 0;
+  const auto add = [&o](bool wanted, MetricsConsumer consumer) {
+    if (wanted) o.metrics.consumers |= static_cast<uint8_t>(consumer);
+  };
+  add(o.metrics_listen.has_value(), MetricsConsumer::kScrape);
+  add(o.otlp.has_value(), MetricsConsumer::kPush);
+  add(o.profile_push.has_value(), MetricsConsumer::kProfile);
+  if (o.metrics.consumers != 0) metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
+}
+
+absl::Status Watcher::StartRecorder() {
+  const WatcherOptions& o = options_;
   RecorderOptions recorder;
   recorder.output = {o.output_directory, o.output_file, o.recorder_arguments,
                      o.on_file_complete, o.rotation};
   recorder.recording = o.recording;
   recorder.budget = o.load_budget;
   recorder.collector_config = DefaultCollectorConfig(o);
-  if (o.catalog != nullptr && o.attach && !o.dry_run) {
-    watcher->sessions_ = std::make_unique<SessionService>(
-        o.catalog,
-        [observer](pid_t pid, const std::string& why) {
-          if (observer != nullptr) observer->OnSessionRefused(pid, why);
-        },
-        [observer](pid_t pid, const std::vector<LeftOut>& left_out) {
-          if (observer != nullptr) observer->OnSessionLeftOut(pid, left_out);
-        },
-        [observer](pid_t pid, uint64_t periods) {
-          if (observer != nullptr) {
-            observer->OnPeriodsSkipped(pid, periods, SkippedPeriodsText(periods));
-          }
-        });
-    recorder.targets = watcher->sessions_->targets();
+  if (o.catalog != nullptr && Attaches()) {
+    sessions_ = MakeSessions();
+    recorder.targets = sessions_->targets();
     recorder.sdk_search = o.sdk_search;
-    recorder.hold_arrivals = [sessions = watcher->sessions_.get()] {
+    recorder.hold_arrivals = [sessions = sessions_.get()] {
       return sessions->holds_arrivals();
     };
   }
-  if (o.attach && !o.dry_run) {
-    recorder.on_not_entered = [w = watcher.get()](ProcessId process) {
-      if (w->late_attaches_ != nullptr) w->late_attaches_->Retry(process);
+  if (Attaches()) {
+    recorder.on_not_entered = [this](ProcessId process) {
+      if (late_attaches_ != nullptr) late_attaches_->Retry(process);
     };
-    watcher->stub_remover_ = std::make_unique<StubRemover>();
-    recorder.stub_remover = watcher->stub_remover_.get();
+    stub_remover_ = std::make_unique<StubRemover>();
+    recorder.stub_remover = stub_remover_.get();
   }
-  if (o.metrics_listen.has_value() || o.otlp.has_value() ||
-      o.profile_push.has_value()) {
-    o.metrics.consumers = 0;
-    const auto add = [&o](bool wanted, MetricsConsumer consumer) {
-      if (wanted) o.metrics.consumers |= static_cast<uint8_t>(consumer);
-    };
-    add(o.metrics_listen.has_value(), MetricsConsumer::kScrape);
-    add(o.otlp.has_value(), MetricsConsumer::kPush);
-    add(o.profile_push.has_value(), MetricsConsumer::kProfile);
-    watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
-    recorder.meters = watcher->metrics_->meters();
-  }
-  watcher->history_observer_ = std::make_unique<HistoryObserver>(
-      watcher->history_.get(), observer,
-      [w = watcher.get()](const v1::WindowEvent& verdict, pid_t pid) {
-        w->targets_->NoteSettled(pid);
-        w->requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
-        w->verdict_.Signal();
+  MakeMetrics();
+  if (metrics_ != nullptr) recorder.meters = metrics_->meters();
+  history_observer_ = std::make_unique<HistoryObserver>(
+      history_.get(), observer_, [this](const v1::WindowEvent& verdict, pid_t pid) {
+        targets_->NoteSettled(pid);
+        requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
+        verdict_.Signal();
       });
-  ASSIGN_OR_RETURN(
-      watcher->recorder_,
-      Recorder::Start(std::move(recorder), watcher->history_observer_.get()));
-  watcher->FindWorkloads();
-  watcher->MonitorGpus();
-  RETURN_IF_ERROR(watcher->ServeMetrics());
+  ASSIGN_OR_RETURN(recorder_,
+                   Recorder::Start(std::move(recorder), history_observer_.get()));
+  return absl::OkStatus();
+}
 
-  if (SessionService* sessions = watcher->sessions_.get()) {
-    sessions->SetRecorder(watcher->recorder_.get());
-    if (!o.session.filters.empty()) {
-      ASSIGN_OR_RETURN(watcher->session_, sessions->Start(o.session));
-      if (watcher->metrics_ != nullptr) {
-        watcher->metrics_->AddOwnSession(watcher->session_);
-      }
+absl::Status Watcher::StartSessions() {
+  if (sessions_ != nullptr) {
+    sessions_->SetRecorder(recorder_.get());
+    if (!options_.session.filters.empty()) {
+      ASSIGN_OR_RETURN(session_, sessions_->Start(options_.session));
+      if (metrics_ != nullptr) metrics_->AddOwnSession(session_);
     }
   }
-  RETURN_IF_ERROR(watcher->CountForMetrics());
-  if (o.attach) {
-    ASSIGN_OR_RETURN(o.collector_path, FindCollector(o.collector_path));
-    ASSIGN_OR_RETURN(watcher->collector_, CollectorFile::Open(o.collector_path));
-    RETURN_IF_ERROR(watcher->ArmCollector());
+  return CountForMetrics();
+}
+
+absl::Status Watcher::StartServer() {
+  if (options_.attach) {
+    ASSIGN_OR_RETURN(options_.collector_path, FindCollector(options_.collector_path));
+    ASSIGN_OR_RETURN(collector_, CollectorFile::Open(options_.collector_path));
+    RETURN_IF_ERROR(ArmCollector());
   }
-  watcher->server_ = std::make_unique<WindowServer>(
-      watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
-  // The threads come first, so that a window that opens while the probes are being set
-  // is served.
-  watcher->running_attacher_ = std::make_unique<RunningAttacher>(
-      watcher->probe_.get(), watcher->server_.get(), watcher->libraries_->known());
-  watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
-  watcher->running_attacher_->set_returns_unentered(o.wait_for_start);
-  if (o.attach && !o.dry_run) {
-    watcher->listener_entries_ = std::make_unique<ListenerEntries>();
-    watcher->running_attacher_->set_sdk_entry(watcher->listener_entries_.get());
+  server_ =
+      std::make_unique<WindowServer>(probe_.get(), recorder_.get(), ServerOptions());
+  running_attacher_ = std::make_unique<RunningAttacher>(probe_.get(), server_.get(),
+                                                        libraries_->known());
+  running_attacher_->set_patience(absl::Milliseconds(options_.idle_patience_msec));
+  running_attacher_->set_returns_unentered(options_.wait_for_start);
+  if (Attaches()) {
+    listener_entries_ = std::make_unique<ListenerEntries>();
+    running_attacher_->set_sdk_entry(listener_entries_.get());
   }
-  watcher->late_attaches_ = std::make_unique<LateAttaches>(
-      [attacher = watcher->running_attacher_.get()](const std::vector<pid_t>& pids) {
+  late_attaches_ = std::make_unique<LateAttaches>(
+      [attacher = running_attacher_.get()](const std::vector<pid_t>& pids) {
         return attacher->Attach(pids);
       },
-      [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
-        w->NoteUnentered(failed);
-        if (w->observer_ != nullptr) w->observer_->OnRunningDone();
+      [this](const std::map<pid_t, absl::Status>& failed) {
+        NoteUnentered(failed);
+        if (observer_ != nullptr) observer_->OnRunningDone();
       },
-      [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
-        w->NoteUnentered(failed);
-      });
-  RETURN_IF_ERROR(watcher->server_->Start());
-  if (o.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
-  if (watcher->metrics_ != nullptr) watcher->metrics_->SetReady();
-  return watcher;
+      [this](const std::map<pid_t, absl::Status>& failed) { NoteUnentered(failed); });
+  // The threads come first, so that a window that opens while the probes are being set
+  // is served.
+  return server_->Start();
 }
 
 absl::Status Watcher::WatchNew() {
   RETURN_IF_ERROR(libraries_->Arm(probe_.get()));
   LateLibrariesOptions late;
-  late.hold = options_.attach && !options_.dry_run &&
-              probe_->hold_mode() == HoldMode::kYielding &&
+  late.hold = Attaches() && probe_->hold_mode() == HoldMode::kYielding &&
               options_.best_hold_mode == HoldMode::kYielding;
   late.hold_timeout_msec = options_.hold_timeout_msec;
   late.wanted = [this](pid_t pid) {
     return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
            (!targets_->follows() || targets_->IsFollowed(pid)) && server_->Allows(pid);
   };
-  if (options_.attach && !options_.dry_run) {
+  if (Attaches()) {
     late.enter_late = [this](const ProcessId& process) {
       late_attaches_->Enter(process);
     };
@@ -267,14 +283,10 @@ absl::Status Watcher::ServeMetrics() {
   }
   metrics_->SetWorkloadFailures(
       [workloads = workloads_.get()] { return workloads->failures(); });
-  metrics_->SetAddition([monitor = gpu_monitor_.get(), completer = completer_.get(),
-                         probe = probe_.get(),
+  metrics_->SetAddition([workloads = workloads_.get(), probe = probe_.get(),
                          late = late_libraries_.get()](NodeSnapshot* snapshot) {
-    monitor->AddTo(snapshot);
+    workloads->AddTo(snapshot);
     snapshot->window_losses = ReadWindowLosses(*probe, late);
-    for (const auto& [key, count] : completer->failures()) {
-      snapshot->source_failures[key] = count;
-    }
   });
   if (options_.otlp.has_value()) {
     RETURN_IF_ERROR(metrics_->Push(*options_.otlp, recorder_.get(),
@@ -322,55 +334,27 @@ absl::Status Watcher::CountForMetrics() {
   return absl::OkStatus();
 }
 
-void Watcher::FindWorkloads() {
-  WorkloadSources sources = options_.workload_sources;
-  sources.node = NodeName(sources.node, sources.pod_resources);
-  sources.on_failure = [this](absl::string_view source, const absl::Status& why) {
-    if (observer_ != nullptr) {
-      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
+void Watcher::TrackWorkloads() {
+  WorkloadTracking::Options options;
+  options.sources = options_.workload_sources;
+  options.gpu_roots = options_.gpu_roots;
+  options.monitor_gpus = metrics_ != nullptr;
+  options.found = [history = history_, metrics = metrics_.get(),
+                   recorder = recorder_.get()](const ProcessId& process,
+                                               const WorkloadIdentity& workload) {
+    history->NoteWorkload(process, workload);
+    if (v1::Workload message = WorkloadToProto(workload); message.ByteSizeLong() > 0) {
+      recorder->SetWorkload(process, std::move(message));
+    }
+    if (metrics != nullptr) metrics->SetWorkload(process, workload);
+  };
+  options.on_failure = [observer = observer_](absl::string_view source,
+                                              const absl::Status& why) {
+    if (observer != nullptr) {
+      observer->OnSourceFailed(std::string(source), std::string(why.message()));
     }
   };
-  completer_ = std::make_unique<WorkloadCompleter>(std::move(sources));
-  known_workloads_ = std::make_unique<KnownWorkloads>(
-      [history = history_, metrics = metrics_.get(), recorder = recorder_.get()](
-          const ProcessId& process, const WorkloadIdentity& workload) {
-        history->NoteWorkload(process, workload);
-        if (v1::Workload message = WorkloadToProto(workload);
-            message.ByteSizeLong() > 0) {
-          recorder->SetWorkload(process, std::move(message));
-        }
-        if (metrics != nullptr) metrics->SetWorkload(process, workload);
-      });
-  WorkloadResolver::Options resolver;
-  resolver.found = [known = known_workloads_.get()](const ProcessId& process,
-                                                    const WorkloadIdentity& workload) {
-    known->NoteOfWindow(process, workload);
-  };
-  resolver.complete = [completer = completer_.get()](const ProcessId& process,
-                                                     WorkloadIdentity* workload) {
-    return completer->Complete({.process = process}, workload);
-  };
-  workloads_ = std::make_unique<WorkloadResolver>(std::move(resolver));
-}
-
-void Watcher::MonitorGpus() {
-  if (metrics_ == nullptr && !completer_->needs_gpus()) return;
-  GpuMonitor::Options gpus;
-  gpus.roots = options_.gpu_roots;
-  gpus.complete = [completer = completer_.get()](const WorkloadQuestion& question,
-                                                 WorkloadIdentity* workload) {
-    return completer->Complete(question, workload);
-  };
-  gpus.on_workload = [known = known_workloads_.get()](
-                         const ProcessId& process, const WorkloadIdentity& workload) {
-    known->NoteOfGpus(process, workload);
-  };
-  gpus.on_failure = [this](absl::string_view source, const absl::Status& why) {
-    if (observer_ != nullptr) {
-      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
-    }
-  };
-  gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
+  workloads_ = std::make_unique<WorkloadTracking>(std::move(options));
 }
 
 void Watcher::NoteUnentered(const std::map<pid_t, absl::Status>& failed) {
@@ -507,9 +491,7 @@ Watcher::~Watcher() {
   StopLateLibraries();
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
-  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
-  if (completer_ != nullptr) completer_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -666,9 +648,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   }
   // What rocprofiler-sdk delivers at a detach is still recorded.
   if (listener_entries_ != nullptr) listener_entries_->DetachAll();
-  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
-  if (completer_ != nullptr) completer_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();
   result.refusals = probe_->ReadRefusals();

@@ -222,7 +222,8 @@ class Compiler {
     return static_cast<uint16_t>(found - names.begin());
   }
 
-  absl::Status WritePasses(const PassPlan& passes, uint16_t& first, uint16_t& count) {
+  absl::Status WritePasses(const PassAssignment& passes, uint16_t& first,
+                           uint16_t& count) {
     first = static_cast<uint16_t>(image_.passes);
     count = static_cast<uint16_t>(passes.passes.size());
     for (const CounterPass& pass : passes.passes) {
@@ -278,7 +279,7 @@ class Compiler {
   }
 
   // The passes of the filter on one GPU; before anything of it is in the plan.
-  absl::StatusOr<PassPlan> Passes(const FilterSpec& spec, const TargetGpu& gpu) {
+  absl::StatusOr<PassAssignment> Passes(const FilterSpec& spec, const TargetGpu& gpu) {
     const absl::string_view name = ArchitectureName(gpu.architecture);
     const ArchitectureCounters* counters = plan_.catalog->Find(name);
     if (counters == nullptr) {
@@ -293,7 +294,7 @@ class Compiler {
                            const std::vector<const TargetGpu*>& gpus) {
     size_t most = 0;
     const auto add = [&](const TargetGpu& gpu) -> absl::Status {
-      ASSIGN_OR_RETURN(PassPlan passes, Passes(spec, gpu));
+      ASSIGN_OR_RETURN(PassAssignment passes, Passes(spec, gpu));
       Own(gpu);
       ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));
       PlanArchitecture& architecture = plan_.architectures[index];
@@ -322,7 +323,7 @@ class Compiler {
     sampler_named_ = !spec.selection.gpus.empty() || spec.sample_gpu_index >= 0;
     return AddEach(spec, gpus, [&](const TargetGpu& gpu) -> absl::Status {
       if (gpu.agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
-      ASSIGN_OR_RETURN(PassPlan passes, Passes(spec, gpu));
+      ASSIGN_OR_RETURN(PassAssignment passes, Passes(spec, gpu));
       SetBit(image_.sample_agents, gpu.agent_id);
       Own(gpu);
       ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));

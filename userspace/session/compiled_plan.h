@@ -33,7 +33,7 @@ struct ExactSelection {
 // What the GPUs of one architecture count; same index as rocattach_plan.architecture.
 struct PlanArchitecture {
   const ArchitectureCounters* counters = nullptr;  // of `catalog`
-  PassPlan dispatch, sampler;
+  PassAssignment dispatch, sampler;
 };
 
 // What is not collected in a process although the filters would include it, for users:

@@ -24,7 +24,7 @@ struct KernelValue {
   // they should.
   std::optional<double> mean;
   uint64_t dispatches = 0;  // how many it is based on
-  // A metric over means of different dispatches: see PassPlan.
+  // A metric over means of different dispatches: see PassAssignment.
   bool mixed = false;
 };
 

@@ -36,7 +36,7 @@ std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& nam
 
 RequestedValues::RequestedValues(const CompiledPlan& plan,
                                  const PlanArchitecture& architecture,
-                                 const PassPlan& passes,
+                                 const PassAssignment& passes,
                                  const std::vector<std::string>& names)
     : plan_(plan), counters_(*architecture.counters), passes_(passes.passes.size()) {
   for (const PlannedValue& wanted : passes.values) {

@@ -26,7 +26,7 @@ class RequestedValues {
   // `passes`: of `architecture`, which is of `plan`. A value's number is its name's
   // position in `names`; other values are skipped.
   RequestedValues(const CompiledPlan& plan, const PlanArchitecture& architecture,
-                  const PassPlan& passes, const std::vector<std::string>& names);
+                  const PassAssignment& passes, const std::vector<std::string>& names);
 
   // Appends what `pass` measured: hardware counters as sums, metrics where the pass
   // measured all of their counters. Values that are not available are omitted.

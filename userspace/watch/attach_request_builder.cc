@@ -18,7 +18,7 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   request.collector_fd = collector_.descriptor;
   request.config = collector_.config;
   request.config.window_id = event.time_ns;
-  if (IsLate(event)) request.config.plan_flags |= ROCATTACH_PLAN_LATE;
+  if (IsLate(event)) request.config.recording_flags |= ROCATTACH_RECORDING_LATE;
   // A late attach may come after a window at which nothing was loaded.
   if ((event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0 && !IsLate(event)) {
     request.earlier = EarlierAttach::kReplaceStub;

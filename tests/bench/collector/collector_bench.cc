@@ -14,7 +14,7 @@ rocattach_collector_config Config() {
   config.size = sizeof(config);
   config.version = ROCATTACH_SHM_VERSION;
   config.recording = 1;
-  config.plan_flags = ROCATTACH_PLAN_DISPATCHES;
+  config.recording_flags = ROCATTACH_RECORDING_DISPATCHES;
   config.ring_count = 4;
   config.ring_slots = 1u << 15;
   config.inflight_count = 1u << 14;

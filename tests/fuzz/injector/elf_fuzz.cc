@@ -23,10 +23,10 @@ void Check(const ElfImage& image) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   BufferSource source(absl::string_view(reinterpret_cast<const char*>(data), size));
-  if (auto image = ElfImage::Parse(source, ElfImage::Layout::kFile); image.ok()) {
+  if (auto image = ElfImage::Parse(source, ElfImage::Form::kFile); image.ok()) {
     Check(*image);
   }
-  if (auto image = ElfImage::Parse(source, ElfImage::Layout::kMemory, 0x1000);
+  if (auto image = ElfImage::Parse(source, ElfImage::Form::kMemory, 0x1000);
       image.ok()) {
     Check(*image);
   }

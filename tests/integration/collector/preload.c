@@ -3,7 +3,7 @@
  *
  *   COLLECTOR_TEST_LIBRARY    path of librocattach-collector.so
  *   COLLECTOR_TEST_RECORDING  0: armed but idle (default 1)
- *   COLLECTOR_TEST_PLAN       plan_flags, hexadecimal (default: dispatches and copies)
+ *   COLLECTOR_TEST_PLAN       recording_flags, hexadecimal (default: dispatches and copies)
  *   COLLECTOR_TEST_BACKEND    enum rocattach_backend (default 0)
  *   COLLECTOR_TEST_EVERY      in every hsa_init, as windows that open again
  *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
@@ -42,8 +42,9 @@ static void load(void) {
   memset(&config, 0, sizeof(config));
   config.size = sizeof(config);
   config.version = ROCATTACH_SHM_VERSION;
-  config.plan_flags = number("COLLECTOR_TEST_PLAN",
-                             ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES, 16);
+  config.recording_flags =
+      number("COLLECTOR_TEST_PLAN",
+             ROCATTACH_RECORDING_DISPATCHES | ROCATTACH_RECORDING_COPIES, 16);
   config.recording = number("COLLECTOR_TEST_RECORDING", 1, 10);
   config.ring_count = number("COLLECTOR_TEST_RINGS", 16, 10);
   config.ring_slots = number("COLLECTOR_TEST_SLOTS", 1u << 15, 10);

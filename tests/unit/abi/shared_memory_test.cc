@@ -19,9 +19,9 @@ TEST(SharedMemoryTest, TheControlBlockBeginsAsEver) {
 
 TEST(SharedMemoryTest, TheControlBlockIsOnePage) {
   EXPECT_LE(sizeof(rocattach_control), 4096u);
-  EXPECT_EQ(offsetof(rocattach_control, plan_offset), 392u);
-  EXPECT_EQ(offsetof(rocattach_control, backend), 408u);
-  EXPECT_EQ(offsetof(rocattach_control, plan_acked), 592u);
+  EXPECT_EQ(offsetof(rocattach_control, plan_offset), 384u);
+  EXPECT_EQ(offsetof(rocattach_control, backend), 400u);
+  EXPECT_EQ(offsetof(rocattach_control, plan_acked), 584u);
   // What the two sides write does not share a cache line.
   EXPECT_EQ(offsetof(rocattach_control, service_mapped) % 128, 0u);
   EXPECT_GE(offsetof(rocattach_control, service_mapped),

@@ -14,7 +14,7 @@ inline rocattach_collector_config SmallConfig() {
   rocattach_collector_config config = {};
   config.size = sizeof(config);
   config.version = ROCATTACH_SHM_VERSION;
-  config.plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
+  config.recording_flags = ROCATTACH_RECORDING_DISPATCHES | ROCATTACH_RECORDING_COPIES;
   config.recording = 1;
   config.ring_count = 4;
   config.ring_slots = 64;

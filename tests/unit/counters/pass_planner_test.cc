@@ -27,15 +27,15 @@ const ArchitectureCounters& Gpu(const char* name = "gfx90a") {
   return *Catalog().Find(name);
 }
 
-PassPlan Plan(const std::vector<CounterNames>& groups, PassOptions options = {}) {
+PassAssignment Plan(const std::vector<CounterNames>& groups, PassOptions options = {}) {
   auto plan = PlanPasses(Gpu(), groups, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? *std::move(plan) : PassPlan();
+  return plan.ok() ? *std::move(plan) : PassAssignment();
 }
 
 // What must hold of every plan, whatever was asked for.
 void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>& groups,
-               const PassPlan& plan) {
+               const PassAssignment& plan) {
   for (const CounterPass& pass : plan.passes) {
     std::map<std::string, uint32_t> used;
     std::set<std::string> names;
@@ -95,7 +95,7 @@ void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>&
 
 TEST(PassPlanner, OnePassWhenItFits) {
   const std::vector<CounterNames> groups = {{"SQ_WAVES", "GRBM_COUNT"}};
-  const PassPlan plan = Plan(groups);
+  const PassAssignment plan = Plan(groups);
   CheckPlan(Gpu(), groups, plan);
   ASSERT_EQ(plan.passes.size(), 1u);
   EXPECT_THAT(plan.passes[0].counters, ElementsAre("SQ_WAVES", "GRBM_COUNT"));
@@ -124,7 +124,7 @@ TEST(PassPlanner, TakesTheLargestBlocksNumberOfPasses) {
     const size_t limit = Gpu().FindBlock(block)->counters;
     bound = std::max(bound, (n + limit - 1) / limit);
   }
-  const PassPlan plan = Plan({all});
+  const PassAssignment plan = Plan({all});
   CheckPlan(Gpu(), {all}, plan);
   EXPECT_EQ(plan.passes.size(), bound);
 }
@@ -135,7 +135,7 @@ TEST(PassPlanner, KeepsMetricsWhole) {
       {"VALUUtilization", "VALUBusy", "SALUBusy", "L2CacheHit", "LDSBankConflict",
        "MemUnitBusy", "FlatVMemInsts", "LDSInsts", "VALUInsts", "SALUInsts",
        "SFetchInsts", "GDSInsts", "SQ_CYCLES", "SQ_ITEMS", "SQ_INSTS", "SQ_IFETCH"}};
-  const PassPlan plan = Plan(groups);
+  const PassAssignment plan = Plan(groups);
   CheckPlan(Gpu(), groups, plan);
   for (const PlannedValue& value : plan.values) {
     EXPECT_FALSE(value.mixed()) << value.name;
@@ -211,7 +211,7 @@ TEST(PassPlanner, SinglePassSaysWhatIsShort) {
 TEST(PassPlanner, KeepsGroupsApartWhenAsked) {
   const std::vector<CounterNames> groups = {{"SQ_WAVES"}, {"GRBM_COUNT"}, {"SQ_WAVES"}};
   EXPECT_EQ(Plan(groups).passes.size(), 1u);
-  const PassPlan plan = Plan(groups, {.keep_groups = true});
+  const PassAssignment plan = Plan(groups, {.keep_groups = true});
   ASSERT_EQ(plan.passes.size(), 3u);
   EXPECT_THAT(plan.passes[2].counters, ElementsAre("SQ_WAVES"));
   EXPECT_THAT(plan.values[0].passes, ElementsAre(0, 2));

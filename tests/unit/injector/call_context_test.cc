@@ -179,11 +179,11 @@ TEST(UnwindTableTest, RefusesWhatItDoesNotUnderstand) {
   auto read = [](uint64_t) { return std::optional<uint64_t>(); };
   const std::string garbage(4096, '\x41');
   BufferSource bytes(garbage);
-  EXPECT_FALSE(ElfImage::Parse(bytes, ElfImage::Layout::kFile).ok());
+  EXPECT_FALSE(ElfImage::Parse(bytes, ElfImage::Form::kFile).ok());
   // Of a real image, at an address that no function has, and without registers.
   UniqueFd fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   FileSource file(fd.get());
-  auto image = ElfImage::Parse(file, ElfImage::Layout::kFile);
+  auto image = ElfImage::Parse(file, ElfImage::Form::kFile);
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_FALSE(UnwindFrame(*image, 1, frame, read).ok());
   for (const ElfSegment& segment : image->segments()) {

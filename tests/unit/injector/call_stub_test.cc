@@ -10,8 +10,8 @@
 namespace rocattach {
 namespace {
 
-CallPlan Plan() {
-  CallPlan plan;
+CallSpec Plan() {
+  CallSpec plan;
   plan.function = RemoteAddress(0x1000);
   plan.arguments = {std::string("one"), std::string(100, 'x')};
   plan.errno_location = RemoteAddress(0x2000);
@@ -26,7 +26,7 @@ CallPlan Plan() {
 // is aligned as XSAVE and the ABI require.
 TEST(CallStub, ItsStackIsBelowTheThreads) {
   for (uint64_t unaligned : {0, 1, 8, 63}) {
-    CallPlan plan = Plan();
+    CallSpec plan = Plan();
     plan.stack_pointer = plan.stack_pointer - unaligned;
     auto built = BuildCall(plan);
     ASSERT_TRUE(built.ok()) << built.status();
@@ -69,7 +69,7 @@ TEST(CallStub, IsRecognisedInItsRoom) {
 }
 
 TEST(CallStub, PlansThatCannotBe) {
-  CallPlan plan = Plan();
+  CallSpec plan = Plan();
   plan.arguments[0] = std::string(kMaxCallArguments, 'x');
   EXPECT_EQ(BuildCall(plan).status().code(), absl::StatusCode::kOutOfRange);
   plan = Plan();

@@ -23,7 +23,7 @@ using Hash = ElfBuilder::Hash;
 
 absl::StatusOr<ElfFunction> Find(const std::string& image, absl::string_view name) {
   BufferSource source(image);
-  auto parsed = ElfImage::Parse(source, ElfImage::Layout::kFile);
+  auto parsed = ElfImage::Parse(source, ElfImage::Form::kFile);
   if (!parsed.ok()) return parsed.status();
   return parsed->FindFunction(name);
 }
@@ -222,7 +222,7 @@ TEST(ElfImageTest, FileOffsetFollowsTheSegment) {
   builder.symbols = {{"hsa_init", 0x2030}};
   const std::string built = builder.Build();
   BufferSource source(built);
-  auto image = ElfImage::Parse(source, ElfImage::Layout::kFile);
+  auto image = ElfImage::Parse(source, ElfImage::Form::kFile);
   ASSERT_TRUE(image.ok());
   EXPECT_EQ(image->segments().size(), 2u);
   EXPECT_EQ(*image->FileOffset(0x2030), 0x1030u);
@@ -240,12 +240,12 @@ TEST(ElfImageTest, AgreesWithTheLoaderAboutLibc) {
   UniqueFd fd(open(info.dli_fname, O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(fd.valid());
   FileSource file(fd.get());
-  auto image = ElfImage::Parse(file, ElfImage::Layout::kFile);
+  auto image = ElfImage::Parse(file, ElfImage::Form::kFile);
   ASSERT_TRUE(image.ok()) << image.status();
   auto memory = TargetMemory::Open(getpid(), gettid());
   ASSERT_TRUE(memory.ok()) << memory.status();
   MemorySource loaded(&*memory, RemoteAddress(map->l_addr));
-  auto loaded_image = ElfImage::Parse(loaded, ElfImage::Layout::kMemory, map->l_addr);
+  auto loaded_image = ElfImage::Parse(loaded, ElfImage::Form::kMemory, map->l_addr);
   ASSERT_TRUE(loaded_image.ok()) << loaded_image.status();
   for (const char* name :
        {"dlopen", "dlsym", "dlerror", "__errno_location", "getpid"}) {

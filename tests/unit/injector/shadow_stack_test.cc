@@ -51,7 +51,7 @@ RemoteAddress AddressOf(F* function) {
 }
 
 std::string TheStub(StubKind kind) {
-  StubPlan plan;
+  StubSpec plan;
   plan.kind = kind;
   plan.return_ip = AddressOf(Continue);
   plan.functions = {AddressOf(Open),          AddressOf(Symbol), AddressOf(Zero),

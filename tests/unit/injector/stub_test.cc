@@ -12,8 +12,8 @@
 namespace rocattach {
 namespace {
 
-StubPlan GoodPlan() {
-  StubPlan plan;
+StubSpec GoodPlan() {
+  StubSpec plan;
   plan.return_ip = RemoteAddress(0x1111111111111111);
   plan.functions = {
       RemoteAddress(0x2222222222222222), RemoteAddress(0x3333333333333333),
@@ -47,8 +47,8 @@ uint64_t WordAt(const std::string& stub, size_t offset) {
 
 class StubKindTest : public testing::TestWithParam<StubKind> {
  protected:
-  static StubPlan Plan() {
-    StubPlan plan = GoodPlan();
+  static StubSpec Plan() {
+    StubSpec plan = GoodPlan();
     plan.kind = GetParam();
     return plan;
   }
@@ -125,7 +125,7 @@ TEST_P(StubKindTest, InstructionsReachTheirParameters) {
 
 // The two bytes in front of this place are a system call.
 TEST(StubTest, TheServiceKnowsWhenTheSocketIsThere) {
-  StubPlan plan = GoodPlan();
+  StubSpec plan = GoodPlan();
   plan.kind = StubKind::kByDescriptor;
   auto built = BuildStub(plan);
   ASSERT_TRUE(built.ok()) << built.status();
@@ -160,7 +160,7 @@ TEST(StubTest, LeavesTheFaultsAndGlibcsOwnSignalsOpen) {
 }
 
 TEST(StubTest, RefusesWhatWouldCrash) {
-  StubPlan plan = GoodPlan();
+  StubSpec plan = GoodPlan();
   plan.return_ip = RemoteAddress();
   EXPECT_FALSE(BuildStub(plan).ok());
   plan = GoodPlan();
@@ -231,7 +231,7 @@ TEST(CodeCaveTest, TheRoomBeginsBehindTheLastUsedByte) {
 
 // A stub that is in the room already is not taken for free.
 TEST(CodeCaveTest, AStubFillsItsRoomToTheEnd) {
-  StubPlan plan = GoodPlan();
+  StubSpec plan = GoodPlan();
   auto built = BuildStub(plan);
   ASSERT_TRUE(built.ok());
   std::string tail = *built + std::string(2048, '\0');

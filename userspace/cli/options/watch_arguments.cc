@@ -421,9 +421,10 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
   watcher.best_hold_mode = args->hold_mode == "yielding" ? HoldMode::kYielding
                            : args->hold_mode == "signal" ? HoldMode::kSignal
                                                          : HoldMode::kNone;
-  if (args->capture == "doorbell") watcher.plan_flags |= ROCATTACH_PLAN_FORCE_DOORBELL;
+  if (args->capture == "doorbell")
+    watcher.recording_flags |= ROCATTACH_RECORDING_FORCE_DOORBELL;
   if (args->capture == "intercept")
-    watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
+    watcher.recording_flags |= ROCATTACH_RECORDING_FORCE_INTERCEPT;
   watcher.recording = !args->no_recording;
   watcher.attach |= watcher.all_running;
   args->socket_named = IsGiven(app, "--socket");

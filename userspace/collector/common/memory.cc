@@ -72,7 +72,7 @@ void FillControl(const rocattach_collector_config& config, const Geometry& g,
   c->pid = getpid();
   c->start_ns = BootNs();
   c->recording = config.recording != 0;
-  c->plan_flags = config.plan_flags;
+  c->recording_flags = config.recording_flags;
 }
 
 }  // namespace

@@ -56,12 +56,12 @@ struct Process {
   // True if hooks have something to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
   // Attached while the runtime may have been open.
-  bool late() const { return (config.plan_flags & ROCATTACH_PLAN_LATE) != 0; }
+  bool late() const { return (config.recording_flags & ROCATTACH_RECORDING_LATE) != 0; }
   // `recording` requests this, independently of any plan.
-  bool Baseline(uint64_t plan_flag) const {
+  bool Baseline(uint64_t flag) const {
     const rocattach_control* c = memory.control();
     return LoadRelaxed(&c->recording) != 0 && LoadRelaxed(&self_stopped) == 0 &&
-           (LoadRelaxed(&c->plan_flags) & plan_flag) != 0;
+           (LoadRelaxed(&c->recording_flags) & flag) != 0;
   }
 
   // What `sampling` requests of dispatches that no plan has selected.

@@ -96,21 +96,18 @@ void RingSet::Release(void* value) {
 
 void RingSet::UpdateTotals() {
   uint64_t dispatches = 0, copies = 0, untimed = 0, unseen = 0;
-  int64_t inflight = 0;
   for (uint32_t i = 0, end = used(); i < end; ++i) {
     const rocattach_ring* ring = producers_[i].shared;
     dispatches += LoadRelaxed(&ring->dispatches_seen);
     copies += LoadRelaxed(&ring->copies_seen);
     untimed += LoadRelaxed(&ring->dispatches_untimed);
     unseen += LoadRelaxed(&ring->packets_unseen);
-    inflight += LoadRelaxed(&ring->inflight);
   }
   rocattach_control* c = memory_->control();
   StoreRelaxed(&c->dispatches_seen, dispatches);
   StoreRelaxed(&c->copies_seen, copies);
   StoreRelaxed(&c->dispatches_untimed, untimed);
   StoreRelaxed(&c->packets_unseen, unseen);
-  StoreRelaxed(&c->inflight_now, static_cast<uint64_t>(inflight < 0 ? 0 : inflight));
 }
 
 uint64_t RingSet::Dropped() const {

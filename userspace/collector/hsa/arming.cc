@@ -81,7 +81,6 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   }
   if (entry == ROCATTACH_ENTRY_PATH_LATE) old_queues.Begin();
   StoreRelaxed(&control->armed_ns, BootNs());
-  StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
   StoreRelaxed(&control->record_kinds, ROCATTACH_PLAN_RECORD_DISPATCHES |
                                            ROCATTACH_PLAN_RECORD_COPIES |
                                            ROCATTACH_PLAN_RECORD_MEMORY);

@@ -100,9 +100,9 @@ struct HsaBackend {
   bool UseIntercept() const {
     // A tool that takes over queues would not recognise ours.
     if (!queues_are_the_runtimes) return false;
-    uint64_t flags = LoadRelaxed(&g_process.memory.control()->plan_flags);
-    if ((flags & ROCATTACH_PLAN_FORCE_INTERCEPT) != 0) return true;
-    if ((flags & ROCATTACH_PLAN_FORCE_DOORBELL) != 0) return false;
+    uint64_t flags = LoadRelaxed(&g_process.memory.control()->recording_flags);
+    if ((flags & ROCATTACH_RECORDING_FORCE_INTERCEPT) != 0) return true;
+    if ((flags & ROCATTACH_RECORDING_FORCE_DOORBELL) != 0) return false;
     return LoadRelaxed(&saw_bypassed_doorbell) != 0;
   }
   // Finds out whether another tool takes over the runtime's queues.

@@ -42,7 +42,7 @@ bool Capture::Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packe
   uint64_t dispatch = process_->plans.NextDispatch();
   Decision decision = process_->plans.Decide(
       state, kernels_->Find(packet.kernel_object), q.agent.id, dispatch);
-  bool baseline = process_->Baseline(ROCATTACH_PLAN_DISPATCHES);
+  bool baseline = process_->Baseline(ROCATTACH_RECORDING_DISPATCHES);
   owners->flags = static_cast<uint16_t>(decision.flags |
                                         (baseline ? ROCATTACH_DISPATCH_BASELINE : 0u));
   owners->iteration = decision.iteration;

@@ -18,7 +18,7 @@ uint16_t Owners(const HsaRecording& recording) {
   const PlanState* state = recording.plan();
   if (state == nullptr) return 0;
   uint32_t flags =
-      recording.Baseline(ROCATTACH_PLAN_COPIES) ? ROCATTACH_COPY_BASELINE : 0u;
+      recording.Baseline(ROCATTACH_RECORDING_COPIES) ? ROCATTACH_COPY_BASELINE : 0u;
   if (recording.Planned(ROCATTACH_PLAN_RECORD_COPIES)) {
     flags |= ROCATTACH_COPY_SELECTED |
              ROCATTACH_PLAN_TAG(LoadRelaxed(&state->generation)) << 9;

@@ -46,19 +46,19 @@ constexpr Anchor kCoreAnchors[] = {
 };
 
 // Slots before 16, from where on layouts differ.
-constexpr AmdSlots kAnyLayout;
+constexpr AmdSlots kAnySlots;
 constexpr Anchor kAmdAnchors[] = {
     {"hsa_amd_profiling_set_profiler_enabled",
-     kAnyLayout.profiling_set_profiler_enabled},
-    {"hsa_amd_profiling_async_copy_enable", kAnyLayout.profiling_async_copy_enable},
-    {"hsa_amd_profiling_get_async_copy_time", kAnyLayout.profiling_get_async_copy_time},
+     kAnySlots.profiling_set_profiler_enabled},
+    {"hsa_amd_profiling_async_copy_enable", kAnySlots.profiling_async_copy_enable},
+    {"hsa_amd_profiling_get_async_copy_time", kAnySlots.profiling_get_async_copy_time},
     {"hsa_amd_profiling_convert_tick_to_system_domain",
-     kAnyLayout.profiling_convert_tick_to_system_domain},
-    {"hsa_amd_memory_pool_get_info", kAnyLayout.memory_pool_get_info},
-    {"hsa_amd_agent_iterate_memory_pools", kAnyLayout.agent_iterate_memory_pools},
-    {"hsa_amd_memory_pool_allocate", kAnyLayout.memory_pool_allocate},
-    {"hsa_amd_memory_pool_free", kAnyLayout.memory_pool_free},
-    {"hsa_amd_memory_async_copy", kAnyLayout.memory_async_copy},
+     kAnySlots.profiling_convert_tick_to_system_domain},
+    {"hsa_amd_memory_pool_get_info", kAnySlots.memory_pool_get_info},
+    {"hsa_amd_agent_iterate_memory_pools", kAnySlots.agent_iterate_memory_pools},
+    {"hsa_amd_memory_pool_allocate", kAnySlots.memory_pool_allocate},
+    {"hsa_amd_memory_pool_free", kAnySlots.memory_pool_free},
+    {"hsa_amd_memory_async_copy", kAnySlots.memory_async_copy},
 };
 
 // Some functions may have probes on them, but not most of them.

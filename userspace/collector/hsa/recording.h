@@ -18,18 +18,19 @@ class HsaRecording {
   void SetPlanKinds(uint32_t kinds) { StoreRelaxed(&plan_kinds_, kinds); }
   uint32_t plan_kinds() const { return LoadRelaxed(&plan_kinds_); }
 
-  bool Baseline(uint64_t plan_flag) const { return process_->Baseline(plan_flag); }
+  bool Baseline(uint64_t flag) const { return process_->Baseline(flag); }
   bool Planned(uint32_t record_kind) const {
     return (plan_kinds() & record_kind) != 0 &&
            LoadRelaxed(&process_->self_stopped) == 0;
   }
   // Either of the two.
   bool Dispatches() const {
-    return Baseline(ROCATTACH_PLAN_DISPATCHES) ||
+    return Baseline(ROCATTACH_RECORDING_DISPATCHES) ||
            Planned(ROCATTACH_PLAN_RECORD_DISPATCHES);
   }
   bool Copies() const {
-    return Baseline(ROCATTACH_PLAN_COPIES) || Planned(ROCATTACH_PLAN_RECORD_COPIES);
+    return Baseline(ROCATTACH_RECORDING_COPIES) ||
+           Planned(ROCATTACH_PLAN_RECORD_COPIES);
   }
 
   // The plan that decides; nullptr if there is none.

@@ -127,7 +127,7 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     if (!dispatches_service_.on) return StartError("tracing of dispatches", status);
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
-    const bool baseline = process_->Baseline(ROCATTACH_PLAN_COPIES);
+    const bool baseline = process_->Baseline(ROCATTACH_RECORDING_COPIES);
     rocattach_sdk_status status =
         SwitchCopies(CopyFlags(baseline, /*selected=*/true, state->generation));
     if (!copies_service_.on) return StartError("tracing of copies", status);
@@ -206,8 +206,8 @@ void SdkBackend::TakePlan() {
 
 void SdkBackend::ApplyBaseline() {
   Process& p = *process_;
-  bool dispatches = p.Baseline(ROCATTACH_PLAN_DISPATCHES);
-  bool copies = p.Baseline(ROCATTACH_PLAN_COPIES);
+  bool dispatches = p.Baseline(ROCATTACH_RECORDING_DISPATCHES);
+  bool copies = p.Baseline(ROCATTACH_RECORDING_COPIES);
   if (!dispatches) dispatches_.SetBaseline(false);
   // Where counting may have to be switched, it must be known what is in flight.
   Switch(&dispatches_service_,

@@ -7,56 +7,57 @@
 namespace rocattach {
 
 // A file's name is BASE_stem.csv; columns are separated by commas.
-struct CsvLayout {
+struct CsvDefinition {
   absl::string_view stem;
   absl::string_view columns;
 };
 
-inline constexpr CsvLayout kKernelTraceCsv = {
+inline constexpr CsvDefinition kKernelTraceCsv = {
     "kernel_trace",
     "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,"
     "Correlation_Id,Start_Timestamp,End_Timestamp,LDS_Block_Size,Scratch_Size,"
     "VGPR_Count,Accum_VGPR_Count,SGPR_Count,Workgroup_Size_X,Workgroup_Size_Y,"
     "Workgroup_Size_Z,Grid_Size_X,Grid_Size_Y,Grid_Size_Z"};
 
-inline constexpr CsvLayout kCounterCollectionCsv = {
+inline constexpr CsvDefinition kCounterCollectionCsv = {
     "counter_collection",
     "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Thread_Id,Grid_Size,"
     "Kernel_Id,Kernel_Name,Workgroup_Size,LDS_Block_Size,Scratch_Size,VGPR_Count,"
     "Accum_VGPR_Count,SGPR_Count,Counter_Name,Counter_Value,Start_Timestamp,"
     "End_Timestamp"};
 
-inline constexpr CsvLayout kMemoryCopyTraceCsv = {
+inline constexpr CsvDefinition kMemoryCopyTraceCsv = {
     "memory_copy_trace",
     "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,"
     "Start_Timestamp,End_Timestamp"};
 
-inline constexpr CsvLayout kMemoryAllocationTraceCsv = {
+inline constexpr CsvDefinition kMemoryAllocationTraceCsv = {
     "memory_allocation_trace",
     "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,"
     "End_Timestamp"};
 
-inline constexpr CsvLayout kScratchMemoryTraceCsv = {
+inline constexpr CsvDefinition kScratchMemoryTraceCsv = {
     "scratch_memory_trace",
     "Kind,Operation,Agent_Id,Queue_Id,Thread_Id,Alloc_Flags,Start_Timestamp,"
     "End_Timestamp,Allocation_Size"};
 
 inline constexpr absl::string_view kApiTraceColumns =
     "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp";
-inline constexpr CsvLayout kHsaApiTraceCsv = {"hsa_api_trace", kApiTraceColumns};
-inline constexpr CsvLayout kHipApiTraceCsv = {"hip_api_trace", kApiTraceColumns};
-inline constexpr CsvLayout kMarkerApiTraceCsv = {"marker_api_trace", kApiTraceColumns};
+inline constexpr CsvDefinition kHsaApiTraceCsv = {"hsa_api_trace", kApiTraceColumns};
+inline constexpr CsvDefinition kHipApiTraceCsv = {"hip_api_trace", kApiTraceColumns};
+inline constexpr CsvDefinition kMarkerApiTraceCsv = {"marker_api_trace",
+                                                     kApiTraceColumns};
 
-inline constexpr CsvLayout kRcclApiTraceCsv = {"rccl_api_trace", kApiTraceColumns};
+inline constexpr CsvDefinition kRcclApiTraceCsv = {"rccl_api_trace", kApiTraceColumns};
 
 inline constexpr absl::string_view kStatsColumns =
     "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev";
 
 // Not one of rocprofv3: whose the process is.
-inline constexpr CsvLayout kWorkloadInfoCsv = {"workload_info",
-                                               "Process_Id,Attribute,Value"};
+inline constexpr CsvDefinition kWorkloadInfoCsv = {"workload_info",
+                                                   "Process_Id,Attribute,Value"};
 
-inline constexpr CsvLayout kAgentInfoCsv = {
+inline constexpr CsvDefinition kAgentInfoCsv = {
     "agent_info",
     "Node_Id,Logical_Node_Id,Agent_Type,Cpu_Cores_Count,Simd_Count,Cpu_Core_Id_Base,"
     "Simd_Id_Base,Max_Waves_Per_Simd,Lds_Size_In_Kb,Gds_Size_In_Kb,Num_Gws,"

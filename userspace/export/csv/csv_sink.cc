@@ -214,7 +214,7 @@ class CsvSink : public ExportSink {
     NamedStatistics calls;
   };
 
-  CsvFile File(const CsvLayout& layout) const {
+  CsvFile File(const CsvDefinition& layout) const {
     return CsvFile(base_, layout.stem, layout.columns, options_);
   }
   CsvFile StatsFile(absl::string_view stem) const {

@@ -15,14 +15,14 @@ namespace {
 // A table without `id` and `guid`, which all but rocpd_metadata have first. Each column
 // is "name TYPE", with "!" for NOT NULL and ">table" for a reference to an id:
 //   "nid INTEGER! >info_node"
-struct TableLayout {
+struct TableDefinition {
   absl::string_view name;
   absl::string_view columns;  // separated by ';'
   int since = 0;              // the first version 3.0.x that has it
 };
 
 // In columns: (N:…) is there from version 3.0.N on.
-constexpr TableLayout kTables[] = {
+constexpr TableDefinition kTables[] = {
     {"string", "string TEXT! UNIQUE ON CONFLICT ABORT"},
     {"info_node",
      "hash BIGINT! UNIQUE;machine_id TEXT! UNIQUE;system_name TEXT;hostname TEXT;"
@@ -170,7 +170,7 @@ std::string RocpdSchema::Tables() const {
   std::string sql = absl::StrCat("CREATE TABLE ", Table("metadata"),
                                  " (\"id\" INTEGER PRIMARY KEY NOT NULL, \"tag\" TEXT "
                                  "NOT NULL, \"value\" TEXT NOT NULL);\n");
-  for (const TableLayout& table : kTables) {
+  for (const TableDefinition& table : kTables) {
     if (table.since > minor_) continue;
     std::vector<std::string> columns = {
         "\"id\" INTEGER PRIMARY KEY NOT NULL",
@@ -191,7 +191,7 @@ std::string RocpdSchema::Tables() const {
 std::string RocpdSchema::Views() const {
   std::string sql = absl::StrCat("CREATE VIEW \"rocpd_metadata\" AS SELECT * FROM ",
                                  Table("metadata"), ";\n");
-  for (const TableLayout& table : kTables) {
+  for (const TableDefinition& table : kTables) {
     if (table.since > minor_) continue;
     absl::StrAppend(&sql, "CREATE VIEW \"rocpd_", table.name, "\" AS SELECT * FROM ",
                     Table(table.name), ";\n");

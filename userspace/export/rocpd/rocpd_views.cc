@@ -12,7 +12,7 @@ namespace {
 //   [left A B]  the same, or NULLs
 //   [N:text]    the text, from version 3.0.N on
 // where A is "K.agent_id" and B "info_agent A": the guid has to agree too.
-struct ViewLayout {
+struct ViewDefinition {
   absl::string_view name;
   absl::string_view columns;
   absl::string_view from;
@@ -51,7 +51,7 @@ struct ViewLayout {
   "rocpd_sample R [join R.track_id track T] [join R.event_id event E] " \
   "[join T.pid info_process P] [join T.tid info_thread H]"
 
-constexpr ViewLayout kViews[] = {
+constexpr ViewDefinition kViews[] = {
     {"code_objects",
      "O.id, O.guid, O.nid, P.pid, A.absolute_index AS agent_abs_index, O.uri, "
      "O.load_base, O.load_size, O.load_delta, O.storage_type AS storage_type_str, "
@@ -286,7 +286,7 @@ void AppendExpanded(absl::string_view text, int minor, std::string* sql) {
 
 std::string RocpdDataViews(int minor) {
   std::string sql;
-  for (const ViewLayout& view : kViews) {
+  for (const ViewDefinition& view : kViews) {
     if (view.since > minor) continue;
     absl::StrAppend(&sql, "CREATE VIEW \"", view.name, "\" AS SELECT ");
     AppendExpanded(view.columns, minor, &sql);

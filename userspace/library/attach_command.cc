@@ -1,4 +1,4 @@
-#include "userspace/library/recorder_process.h"
+#include "userspace/library/attach_command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,7 @@ bool IsGone(pid_t pid, uint64_t start_ticks) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecorderProcess>> RecorderProcess::Start(
+absl::StatusOr<std::unique_ptr<AttachCommand>> AttachCommand::Start(
     const std::string& program, const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(UniqueFd host, OpenPidFd(getpid()));
   ASSIGN_OR_RETURN(UniqueFd input, MoveUp(std::move(host)));
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<RecorderProcess>> RecorderProcess::Start(
   ASSIGN_OR_RETURN(DetachedProcess process,
                    SpawnDetached(program, words, Environment(), input.get(),
                                  output.write.get(), errors.get()));
-  auto recorder = std::unique_ptr<RecorderProcess>(new RecorderProcess());
+  auto recorder = std::unique_ptr<AttachCommand>(new AttachCommand());
   recorder->pid_ = process.pid;
   recorder->start_ticks_ = ReadStartTicks(process.pid).value_or(0);
   ASSIGN_OR_RETURN(UniqueFd pidfd, MoveUp(std::move(process.pidfd)));
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<RecorderProcess>> RecorderProcess::Start(
   return recorder;
 }
 
-int RecorderProcess::Pidfd() {
+int AttachCommand::Pidfd() {
   const int fd = pidfd_.get();
   if (fd >= 0 && IsPidfdOf(fd, pid_)) return fd;
   if (fd >= 0) pidfd_.forget();
@@ -133,7 +133,7 @@ int RecorderProcess::Pidfd() {
   return pidfd_.get();
 }
 
-int RecorderProcess::Output() {
+int AttachCommand::Output() {
   if (const int fd = output_.get(); fd >= 0) return fd;
   if (Pidfd() < 0) return -1;
   // The pipe lives on at its other side.
@@ -144,13 +144,13 @@ int RecorderProcess::Output() {
   return output_.get();
 }
 
-void RecorderProcess::Signal(int number) {
+void AttachCommand::Signal(int number) {
   if (const int fd = Pidfd(); fd >= 0) {
     (void)syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
   }
 }
 
-void RecorderProcess::RequestEnd() {
+void AttachCommand::RequestEnd() {
   if (asked_) return;
   asked_ = true;
   // What it reports at its end must be readable.
@@ -158,7 +158,7 @@ void RecorderProcess::RequestEnd() {
   Signal(SIGTERM);
 }
 
-absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
+absl::StatusOr<std::string> AttachCommand::ReadLine(uint64_t deadline_ns) {
   while (true) {
     if (const size_t end = unread_.find('\n'); end != std::string::npos) {
       std::string line = unread_.substr(0, end);
@@ -195,7 +195,7 @@ absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
   }
 }
 
-bool RecorderProcess::WaitForEnd(uint64_t deadline_ns) {
+bool AttachCommand::WaitForEnd(uint64_t deadline_ns) {
   while (!ended_) {
     if (const int fd = Pidfd(); fd >= 0) {
       pollfd ready = {fd, POLLIN, 0};
@@ -215,7 +215,7 @@ bool RecorderProcess::WaitForEnd(uint64_t deadline_ns) {
   return true;
 }
 
-std::string RecorderProcess::Errors() {
+std::string AttachCommand::Errors() {
   const int fd = errors_.get();
   struct stat info;
   if (fd < 0 || fstat(fd, &info) != 0) return "";

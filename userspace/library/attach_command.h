@@ -1,6 +1,6 @@
 // One running `rocattach attach`, which records for this process.
-#ifndef ROCATTACH_USERSPACE_LIBRARY_RECORDER_PROCESS_H_
-#define ROCATTACH_USERSPACE_LIBRARY_RECORDER_PROCESS_H_
+#ifndef ROCATTACH_USERSPACE_LIBRARY_ATTACH_COMMAND_H_
+#define ROCATTACH_USERSPACE_LIBRARY_ATTACH_COMMAND_H_
 
 #include <signal.h>
 #include <sys/types.h>
@@ -19,14 +19,14 @@ namespace rocattach {
 // Survives whatever the host does with descriptors, signals and wait calls. It ends
 // with the host process, whose pidfd is its standard input, or at RequestEnd(); nothing
 // that the host could close keeps it alive. One thread at a time may use it.
-class RecorderProcess {
+class AttachCommand {
  public:
   // `arguments` without the program's name. The environment is the caller's, without
   // what would change the program itself.
-  static absl::StatusOr<std::unique_ptr<RecorderProcess>> Start(
+  static absl::StatusOr<std::unique_ptr<AttachCommand>> Start(
       const std::string& program, const std::vector<std::string>& arguments);
   // Leaves it running.
-  ~RecorderProcess() = default;
+  ~AttachCommand() = default;
 
   // The next line of its output, without the newline; a line of more than 64 KiB is
   // cut. DEADLINE_EXCEEDED: none has come until then (CLOCK_MONOTONIC). OUT_OF_RANGE:
@@ -45,7 +45,7 @@ class RecorderProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  RecorderProcess() = default;
+  AttachCommand() = default;
   // These open the descriptor again if the host has closed it; -1 if that is not
   // possible, since the process is gone.
   int Pidfd();
@@ -64,4 +64,4 @@ class RecorderProcess {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_LIBRARY_RECORDER_PROCESS_H_
+#endif  // ROCATTACH_USERSPACE_LIBRARY_ATTACH_COMMAND_H_

@@ -1,0 +1,58 @@
+// Who is told what a run of the service meets.
+#ifndef ROCATTACH_USERSPACE_SERVICE_WATCHER_OBSERVER_H_
+#define ROCATTACH_USERSPACE_SERVICE_WATCHER_OBSERVER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/record/recorder_observer.h"
+#include "userspace/session/compiled_plan.h"
+
+namespace rocattach {
+
+// Events of a run that are of interest to users. Called on the recorder's thread.
+class WatcherObserver : public RecorderObserver {
+ public:
+  // A process cannot do what a session requests. Not on the recorder's thread.
+  virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+  // A process does what a session requests, but for this, which was not named. On the
+  // same threads.
+  virtual void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
+    (void)pid, (void)left_out;
+  }
+  // A process lacks so many collection periods of a session, which had passed before
+  // they could be started; `text` says so. Once for each session and process, on the
+  // same thread.
+  virtual void OnPeriodsSkipped(pid_t pid, uint64_t periods,
+                                const std::string& text) = 0;
+  // A running process has no window, and so no verdict. On a thread of its own.
+  virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
+  // Every running process has had its window. On the same thread.
+  virtual void OnRunningDone() {}
+  // A running process has not started its runtime, or (ABORTED) has no thread that can
+  // be entered now, for this reason. `awaited`: its window, or OnNotAttached, will
+  // follow; else it may have one. On the thread of Run(), or one of its own.
+  virtual void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
+    (void)pid, (void)why, (void)awaited;
+  }
+  // Pushes of metrics begin to fail for this reason, or are accepted again (OK). On a
+  // thread of its own.
+  virtual void OnMetricsPush(const absl::Status& state) { (void)state; }
+  // The same of profiles.
+  virtual void OnProfilePush(const absl::Status& state) { (void)state; }
+  // A library is no longer probed. On the thread of Run().
+  virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
+  // Something that metrics are made from cannot be read; once for each `source`. On a
+  // thread of its own.
+  virtual void OnSourceFailed(const std::string& source, const std::string& why) {
+    (void)source, (void)why;
+  }
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_WATCHER_OBSERVER_H_

@@ -1,0 +1,54 @@
+#include "userspace/service/workload_tracking.h"
+
+#include <utility>
+
+namespace rocattach {
+
+WorkloadTracking::WorkloadTracking(Options options) {
+  WorkloadSources sources = options.sources;
+  sources.node = NodeName(sources.node, sources.pod_resources);
+  sources.on_failure = options.on_failure;
+  completer_ = std::make_unique<WorkloadCompleter>(std::move(sources));
+  known_ = std::make_unique<KnownWorkloads>(options.found);
+  WorkloadResolver::Options resolver;
+  resolver.found = [known = known_.get()](const ProcessId& process,
+                                          const WorkloadIdentity& workload) {
+    known->NoteOfWindow(process, workload);
+  };
+  resolver.complete = [completer = completer_.get()](const ProcessId& process,
+                                                     WorkloadIdentity* workload) {
+    return completer->Complete({.process = process}, workload);
+  };
+  resolver_ = std::make_unique<WorkloadResolver>(std::move(resolver));
+  if (options.monitor_gpus || completer_->needs_gpus()) MonitorGpus(options);
+}
+
+void WorkloadTracking::MonitorGpus(const Options& options) {
+  GpuMonitor::Options gpus;
+  gpus.roots = options.gpu_roots;
+  gpus.complete = [completer = completer_.get()](const WorkloadQuestion& question,
+                                                 WorkloadIdentity* workload) {
+    return completer->Complete(question, workload);
+  };
+  gpus.on_workload = [known = known_.get()](const ProcessId& process,
+                                            const WorkloadIdentity& workload) {
+    known->NoteOfGpus(process, workload);
+  };
+  gpus.on_failure = options.on_failure;
+  gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
+}
+
+void WorkloadTracking::AddTo(NodeSnapshot* snapshot) const {
+  if (gpu_monitor_ != nullptr) gpu_monitor_->AddTo(snapshot);
+  for (const auto& [key, count] : completer_->failures()) {
+    snapshot->source_failures[key] = count;
+  }
+}
+
+void WorkloadTracking::Stop() {
+  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
+  resolver_->Stop();
+  completer_->Stop();
+}
+
+}  // namespace rocattach
