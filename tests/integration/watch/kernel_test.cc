@@ -108,6 +108,7 @@ class Verdicts : public WatcherObserver {
   void OnNotBelievable(const v1::Process&, const std::string&) override {}
   void OnRecordingPaused(const absl::Status&) override {}
   void OnRecordingResumed(uint64_t) override {}
+  void OnSampling(const SamplingLevel&, const std::string&) override {}
   void OnSessionRefused(pid_t, const std::string&) override {}
   void OnPeriodsSkipped(pid_t, uint64_t, const std::string&) override {}
   void OnNotAttached(pid_t, const absl::Status& why) override { ADD_FAILURE() << why; }
