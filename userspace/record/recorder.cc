@@ -164,10 +164,17 @@ std::map<std::string, uint64_t> Recorder::CountTargets() const {
   return counts;
 }
 
+void Recorder::NoteBeforeSession(Target* target) {
+  if (target->session() == nullptr) return;
+  const uint64_t before = target->session()->TakeDispatchesBefore();
+  if (before != 0) statistics_.CountBeforeSession(before);
+}
+
 bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
   if (!target->has_memory()) return false;
   const ProcessId id = target->id();
   bool awaited = target->session()->Poll(now_ns);
+  NoteBeforeSession(target);
   if (options_.targets == nullptr) {
     target->AcknowledgeMapped();
     return awaited;
@@ -462,6 +469,7 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   const bool attached = target->verdict() == Verdict::kAttached;
   const ProcessId id = target->id();
   NoteBelief(target);
+  NoteBeforeSession(target);
   const v1::LossAccount account = target->Close(end);
   statistics_.CountEnd(account, target->published);
   if (observer_ != nullptr && attached) {

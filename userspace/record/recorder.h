@@ -143,6 +143,8 @@ class Recorder : public WindowSink {
   // Ends targets whose processes have exited without an event.
   void EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  void NoteBeforeSession(Target* target)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Offers a target to sessions once it can be described, and serves its session. True
   // if something is awaited.
   bool ServeSession(Target* target, uint64_t now_ns)

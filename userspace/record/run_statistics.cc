@@ -70,6 +70,11 @@ void RunStatistics::CountNotBelievable() {
   ++totals_.not_believable;
 }
 
+void RunStatistics::CountBeforeSession(uint64_t dispatches) {
+  absl::MutexLock lock(&mutex_);
+  totals_.before_session += dispatches;
+}
+
 void RunStatistics::CountEnd(const v1::LossAccount& account,
                              const OperationCounts& published) {
   absl::MutexLock lock(&mutex_);

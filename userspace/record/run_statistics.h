@@ -32,6 +32,8 @@ struct RunTotals {
   uint64_t dispatches = 0, copies = 0;
   // Of sessions: dispatches with counters, samples of whole GPUs, calls of APIs.
   uint64_t measured = 0, samples = 0, api_calls = 0, memory = 0;
+  // Dispatches of processes from before a session was in force there.
+  uint64_t before_session = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
   uint64_t unseen = 0;   // packets that reached the GPU without passing the collector
   // Processes with implausible accounts; their numbers are in no other total.
@@ -52,6 +54,7 @@ class RunStatistics {
   void CountHold(uint64_t hold_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   void CountUnrelated() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountNotBelievable() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountBeforeSession(uint64_t dispatches) ABSL_LOCKS_EXCLUDED(mutex_);
   // A process has ended: its account replaces the `published` operations, which were
   // counted while it lived.
   void CountEnd(const v1::LossAccount& account, const OperationCounts& published)

@@ -243,6 +243,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
   active->sink = std::move(sink);
   active->plan_id = PlanId(*active->plan);
   const uint64_t now = BootNs();
+  active->dispatches_before = memory_->Account().dispatches_seen;
   active->generation = generation_ =
       memory_->WritePlan(late ? *image : *active->plan->image);
   current_ = active;
@@ -337,6 +338,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
     std::vector<std::string> notes;
     for (const LeftOut& one : active->plan->left_out) notes.push_back(one.Text());
     if (!cost.empty()) notes.push_back(cost);
+    before_ += active->dispatches_before;
     Event(*active, v1::SessionEvent::STARTED, absl::StrJoin(notes, "; "),
           now_ns - waiting.asked_ns);
   } else {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -88,6 +89,8 @@ class TargetSession {
   const std::vector<std::string>& external_gpus() const { return external_gpus_; }
   const std::shared_ptr<TargetNames>& names() const { return names_; }
 
+  // Once for each session: dispatches from before it was asked of the process.
+  uint64_t TakeDispatchesBefore() { return std::exchange(before_, 0); }
   // The records of its sessions.
   SessionRecords* records() { return &records_; }
   const SessionCounts& counts() const { return records_.counts(); }
@@ -129,6 +132,7 @@ class TargetSession {
   std::shared_ptr<ActivePlan> stopped_;  // its last answer is awaited
   uint64_t stop_asked_ns_ = 0;
   std::optional<Waiting> starting_;
+  uint64_t before_ = 0;  // see TakeDispatchesBefore()
   std::vector<Waiting> settling_;
   std::map<std::string, uint32_t> plan_ids_;  // by the serialised description
 };

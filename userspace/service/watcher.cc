@@ -654,6 +654,10 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   result.refusals = probe_->ReadRefusals();
   result.output_status = recorder_->Finish(result.kernel);
   result.totals = recorder_->Totals();
+  const RunTotals& totals = result.totals;
+  result.session_too_late =
+      result.session_measures && totals.before_session > 0 &&
+      totals.measured + totals.samples + totals.api_calls + totals.memory == 0;
   result.files = recorder_->files();
   return result;
 }

@@ -66,6 +66,9 @@ struct RunResult {
   bool session_refused = false;
   // The options request a session that measures counters or records calls.
   bool session_measures = false;
+  // It collected nothing, because the processes had already done their work: they did
+  // not wait for it long enough.
+  bool session_too_late = false;
   // The first error of the output; OK if there was none.
   absl::Status output_status;
 };

@@ -74,6 +74,22 @@ TEST_F(SessionOfAShortProcess, WasActiveIfTheCollectorSaidSo) {
   EXPECT_EQ(events[1].what(), v1::SessionEvent::STOPPED);
 }
 
+// Not those from after the request: they may be in the session.
+TEST_F(SessionOfAShortProcess, KnowsHowManyDispatchesWereBefore) {
+  const rocattach_dispatch dispatch = FakeCollector::Dispatch(1);
+  for (int i = 0; i < 3; ++i) fake_.Publish(0, &dispatch);
+  memory_->Snapshot();
+  StartSession();
+  fake_.Publish(1, &dispatch);
+  EXPECT_EQ(session_->TakeDispatchesBefore(), 0u) << "it may not begin at all";
+  fake_.control()->plan_acked = fake_.plan()->generation;
+  session_->Poll(kNowNs);
+  ASSERT_TRUE(started_.has_value());
+  EXPECT_TRUE(started_->ok()) << *started_;
+  EXPECT_EQ(session_->TakeDispatchesBefore(), 3u);
+  EXPECT_EQ(session_->TakeDispatchesBefore(), 0u);
+}
+
 TEST_F(SessionOfAShortProcess, WasNotActiveWithoutAnAnswer) {
   StartSession();
   session_->Ended();

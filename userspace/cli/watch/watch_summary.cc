@@ -96,7 +96,13 @@ void WatchConsole::SummarizeSession(const RunResult& result) {
     what.push_back(
         absl::StrCat(HumanCount(totals.memory), " allocations and releases of memory"));
   }
-  if (what.empty()) {
+  if (result.session_too_late) {
+    SayError("session_empty",
+             absl::StrCat("the session collected nothing: when it was in force, ",
+                          HumanCount(totals.before_session),
+                          " dispatches had been made already. Let new processes wait "
+                          "longer for it: --session-wait-msec"));
+  } else if (what.empty()) {
     SayError("session_empty",
              "the session collected nothing: nothing matched its filters within its "
              "periods");
