@@ -656,7 +656,8 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   result.totals = recorder_->Totals();
   const RunTotals& totals = result.totals;
   result.session_too_late =
-      result.session_measures && totals.before_session > 0 &&
+      result.session_measures && options_.session.periods.empty() &&
+      totals.before_session > 0 && totals.dispatches <= totals.before_session &&
       totals.measured + totals.samples + totals.api_calls + totals.memory == 0;
   result.files = recorder_->files();
   return result;

@@ -61,8 +61,8 @@ int ExitStatus(const WatchArguments& args, const RunResult& result) {
   if (int status = ExitStatusOfCommand(result); status != 0) return status;
   const bool none_of_named =
       !args.named.empty() && !args.watcher.dry_run && result.totals.attached == 0;
-  const bool complete = result.output_status.ok() && !result.session_refused &&
-                        !result.session_too_late;
+  const bool complete =
+      result.output_status.ok() && !result.session_refused && !result.session_too_late;
   return complete && !none_of_named ? 0 : kExitIncomplete;
 }
 
