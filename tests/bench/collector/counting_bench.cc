@@ -118,9 +118,10 @@ class Collector {
     }
     plans_.Init(&memory_);
     configs_.Init(&sdk_, &agents_, &plans_);
-    if (dispatches_.Init(&memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_,
-                                    &rings_, &kernels_, &correlation_, &own_ns_,
-                                    &other_dropped_, gate_.get(), &streams_}) != 0) {
+    if (dispatches_.Init(
+            &memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_, &rings_,
+                       &kernels_, &correlation_, &own_ns_, &other_dropped_, gate_.get(),
+                       &streams_, &memory_.control()->sampling}) != 0) {
       return "no memory for dispatches";
     }
     kernels_.Insert(kKernel, 9);

@@ -17,11 +17,11 @@ class SdkDispatchesTest : public SdkFixture {
   void SetUp() override {
     SdkFixture::SetUp();
     ASSERT_EQ(rings_.Init(&memory_), 0);
-    ASSERT_EQ(
-        dispatches_.Init(&memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_,
-                                    &rings_, &kernels_, &correlation_, &own_ns_,
-                                    &other_dropped_, gate_.get(), &streams_}),
-        0);
+    ASSERT_EQ(dispatches_.Init(
+                  &memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_, &rings_,
+                             &kernels_, &correlation_, &own_ns_, &other_dropped_,
+                             gate_.get(), &streams_, &memory_.control()->sampling}),
+              0);
     kernels_.Insert(5, 9);
   }
   void TearDown() override {
