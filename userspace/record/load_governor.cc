@@ -62,7 +62,7 @@ bool LoadGovernor::Update(const LoadReading& reading) {
   const SamplingLevel before = level_;
   if (since_recovery_ != UINT32_MAX) ++since_recovery_;
   if (load > 1) {
-    Shed(load);
+    if (reading.attached) Shed(load);
   } else if (load < kCalm && !level_.every()) {
     Recover();
   } else {

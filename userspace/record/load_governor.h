@@ -23,6 +23,8 @@ struct LoadReading {
   uint64_t now_ns = 0;  // CLOCK_BOOTTIME
   uint64_t cpu_ns = 0;  // processor time of all threads
   uint64_t disk_bytes = 0;
+  // A process is attached: less can be recorded.
+  bool attached = true;
 };
 
 // Sheds load at once, and takes it back slowly: what was recorded after every

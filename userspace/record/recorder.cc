@@ -257,6 +257,7 @@ void Recorder::Govern(uint64_t now_ns) {
   reading.now_ns = now_ns;
   reading.cpu_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
   reading.disk_bytes = output_.bytes();
+  reading.attached = running_ > 0;
   if (!governor_.Update(reading)) return;
   for (auto& [key, target] : targets_) {
     target->SetSampling(governor_.level(), governor_.reason());

@@ -8,7 +8,8 @@ import collections
 import json
 import os
 
-from export_testing import API_KINDS, DISPATCHES, NODES, ConvertTestCase, main, run
+from export_testing import (API_KINDS, DISPATCHES, NODES, OTHER_COUNT, ConvertTestCase, main,
+                            run)
 
 
 class JsonTest(ConvertTestCase):
@@ -125,10 +126,20 @@ class JsonTest(ConvertTestCase):
                 mine, theirs = got[kind], process.of[kind]
                 if kind in ("agent", "kernel", "api_function"):
                     mine, theirs = sorted(mine, key=order), sorted(theirs, key=order)
+                shifts = set()
                 for record, want in zip(mine, theirs):
                     for key, value in want.items():
-                        if key != "linked_id":
+                        if key in ("correlation_id", "ancestor_id") and value:
+                            shifts.add(record[key] - value)
+                        elif key != "linked_id":
                             self.assertEqual(record[key], value, (kind, key))
+                # The ids of a kind are those of the recording, or all have this added.
+                self.assertLess(len(shifts), 2, kind)
+                self.assertLessEqual(shifts, {0, OTHER_COUNT}, kind)
+            ids = lambda *kinds: {r["correlation_id"] for kind in kinds for r in got[kind]}
+            operations, calls = ids("dispatch", "copy"), ids("api_call", "memory")
+            self.assertEqual(operations & calls, set())
+            self.assertLessEqual(ids("counter"), operations)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,13 @@ void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
   }
   // The thread has left the stub, if it was in it.
   EXPECT_TRUE(target.WaitAtWindow()) << fault;
+  // The signal that was to stop the thread does nothing, but is there until the thread
+  // has run.
   TargetSnapshot after = target.Snapshot();
+  for (int i = 0; i < 2000 && before.signals != after.signals; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    after = target.Snapshot();
+  }
   EXPECT_EQ(before.descriptors, after.descriptors) << fault;
   EXPECT_EQ(before.mappings, after.mappings) << fault;
   EXPECT_EQ(before.signals, after.signals) << fault;

@@ -299,6 +299,8 @@ void HungService::Kill() {
 
 size_t WatcherProcess::PollEvents(const std::string& name) {
   const std::string& output = child_->PollOutput();
+  // Lines that have arrived as a whole.
+  output_ = output.substr(0, output.rfind('\n') + 1);
   const std::string key = "{\"event\":\"" + name + "\"";
   size_t count = 0;
   for (size_t at = output.find(key); at != std::string::npos;

@@ -58,6 +58,7 @@ class LoadBudgetTest : public testing::Test {
 TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--disk-budget", "1"});
   ASSERT_TRUE(watcher.ready());
+  // Without a process nothing can be sampled, so the beginning of the file does not count.
   EXPECT_EQ(Sum(&watcher, "rocattach_sampling_ratio"), 1);
   Child target(OnSimgpu({"hsa_dispatch", "-n", "500", "--rounds", "100", "--sleep-msec",
                          "60", "--copies", "2"}));

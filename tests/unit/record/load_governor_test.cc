@@ -23,6 +23,7 @@ class Service {
   bool Run(double cpu_percent, double fixed_percent = 0) {
     return Step(fixed_percent + cpu_percent * governor_.level().ratio(), 0);
   }
+  void SetAttached(bool attached) { reading_.attached = attached; }
   LoadGovernor& governor() { return governor_; }
   const SamplingLevel& level() const { return governor_.level(); }
 
@@ -42,6 +43,16 @@ TEST(LoadGovernorTest, WithinItsBudgetNothingChanges) {
   Service service({.cpu_percent = 10, .disk_bytes_per_second = 1000});
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(service.Step(9.9, 999));
   EXPECT_TRUE(service.level().every());
+}
+
+TEST(LoadGovernorTest, NothingIsShedWithoutAProcess) {
+  Service service({.cpu_percent = 10});
+  service.SetAttached(false);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(service.Step(90, 0));
+  EXPECT_TRUE(service.level().every());
+  service.SetAttached(true);
+  EXPECT_TRUE(service.Step(90, 0));
+  EXPECT_FALSE(service.level().every());
 }
 
 TEST(LoadGovernorTest, ChoosesALevelAtWhichTheBudgetHolds) {
