@@ -11,6 +11,7 @@
 #include "userspace/cli/conversion.h"
 #include "userspace/cli/service_helper.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/record/output_path.h"
 
 namespace rocattach {
 namespace {
@@ -118,6 +119,7 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       "with .partial.");
   convert->callback([options, run] {
     options->request.output.agent_index = AgentIndexOf(options->agent_index);
+    TakeDirectory(&options->request.directory, &options->request.file);
     *run = [options] { return RunConvert(*options); };
   });
 }

@@ -223,4 +223,11 @@ bool NamesOneFilePerProcess(absl::string_view pattern) {
   return ExpandOutputKeys(pattern, one) != ExpandOutputKeys(pattern, other);
 }
 
+void TakeDirectory(std::string* directory, std::string* file) {
+  if (file->empty() || file->front() != '/') return;
+  const size_t slash = file->rfind('/', file->find_first_of("%{"));
+  *directory = slash == 0 ? "/" : file->substr(0, slash);
+  file->erase(0, slash + 1);
+}
+
 }  // namespace rocattach

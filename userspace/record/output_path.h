@@ -40,6 +40,10 @@ bool NamesOneFilePerProcess(absl::string_view pattern);
 // A process's text as one part of a path.
 std::string CleanPathPart(absl::string_view text);
 
+// A file that is given by its absolute path names its directory itself: moves what
+// precedes the last name without keys into `directory`. Others are left as they are.
+void TakeDirectory(std::string* directory, std::string* file);
+
 }  // namespace rocattach
 
 #endif  // ROCATTACH_USERSPACE_RECORD_OUTPUT_PATH_H_

@@ -34,6 +34,23 @@ TEST(ExpandOutputKeys, RecordedProcessesAreNotThoseOfThisMachine) {
   EXPECT_EQ(ExpandOutputKeys("%pgid%-%psid%", keys), "0-0");
 }
 
+TEST(TakeDirectory, AbsolutePathsNameTheirDirectory) {
+  const auto split = [](std::string file) {
+    std::string directory = "given";
+    TakeDirectory(&directory, &file);
+    return directory + "|" + file;
+  };
+  EXPECT_EQ(split("/tmp/run"), "/tmp|run");
+  EXPECT_EQ(split("/run"), "/|run");
+  EXPECT_EQ(split("/logs/%hostname%/%pid%"), "/logs|%hostname%/%pid%");
+  EXPECT_EQ(split("/logs/{hostname}-a/b"), "/logs|{hostname}-a/b");
+  EXPECT_EQ(split("/logs/"), "/logs|");
+  EXPECT_EQ(split("run"), "given|run");
+  EXPECT_EQ(split("sub/run"), "given|sub/run");
+  EXPECT_EQ(split("-"), "given|-");
+  EXPECT_EQ(split(""), "given|");
+}
+
 TEST(ExpandOutputKeys, KnowsTheKeysOfRocprofv3) {
   EXPECT_EQ(ExpandOutputKeys("%hostname%/%pid%", Keys()), "node1/42");
   EXPECT_EQ(ExpandOutputKeys("{hostname}-{pid}-{ppid}", Keys()), "node1-42-7");

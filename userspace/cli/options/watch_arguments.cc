@@ -24,6 +24,7 @@
 #include "userspace/cli/options/machine_gpus.h"
 #include "userspace/cli/options/process_selection.h"
 #include "userspace/cli/options/usage_error.h"
+#include "userspace/record/output_path.h"
 
 namespace rocattach {
 namespace {
@@ -663,6 +664,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   Interpret(app, argc, argv, args);
   RETURN_IF_ERROR(CheckAuto(app, args->watcher));
   RETURN_IF_ERROR(InterpretSelection(args));
+  TakeDirectory(&args->watcher.output_directory, &args->watcher.output_file);
   RETURN_IF_ERROR(CheckOutput(args->watcher));
   RETURN_IF_ERROR(InterpretRotation(args));
   RETURN_IF_ERROR(InterpretMetrics(app, args));
