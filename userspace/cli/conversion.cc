@@ -91,6 +91,12 @@ class Conversion {
       Note(kExitUnreadable, error);
     }
     for (const std::string& clause : exporter_.Omissions()) Note(kExitLosses, clause);
+    if (const uint64_t sampled_out = exporter_.sampled_out(); sampled_out > 0) {
+      Note(kExitOk,
+           absl::StrCat(sampled_out,
+                        " dispatches were counted and not recorded, to keep a "
+                        "budget: the outputs have a sample of all dispatches"));
+    }
     if (exporter_.status().ok() && exporter_.processes() == 0 && exit_status_ == 0 &&
         !options_.when_ended) {
       Note(kExitLosses, "no process in the input was recorded: nothing was written");

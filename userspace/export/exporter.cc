@@ -279,6 +279,9 @@ void Exporter::EndTarget(Target* target) {
   if (target->ranges != nullptr) --views_;
   ForSinks(target, [&](ExportSink* sink) { return sink->EndProcess(target->process); });
   entries_omitted_ += target->process.entries_omitted();
+  if (const auto& account = target->process.account_; account.has_value()) {
+    sampled_out_ += account->sampled_out();
+  }
   name_bytes_ -= target->process.bytes_;
   CloseOutputs(target);
 }

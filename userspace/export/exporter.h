@@ -62,6 +62,9 @@ class Exporter : public StreamVisitor {
   // What could not be written although it was read, as clauses for users; empty:
   // nothing.
   std::vector<std::string> Omissions() const;
+  // Dispatches of processes that have ended, counted and not recorded because of a
+  // budget: outputs have a sample of them.
+  uint64_t sampled_out() const { return sampled_out_; }
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
   void OnProcess(const FrameContext& at, const v1::Process& process) override;
@@ -187,6 +190,7 @@ class Exporter : public StreamVisitor {
   uint64_t late_records_ = 0, ownerless_records_ = 0, crowded_records_ = 0;
   uint64_t entries_omitted_ = 0;
   uint64_t unmatched_ = 0;
+  uint64_t sampled_out_ = 0;
 };
 
 }  // namespace rocattach

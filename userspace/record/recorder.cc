@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
@@ -123,30 +122,26 @@ void Recorder::UpdateMeters() {
 }
 
 bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up) {
-  constexpr absl::Duration kPause = absl::Milliseconds(5);
-  // A thread that is kept by a slow disk may answer after this function has returned.
-  struct Answer {
-    absl::Notification given;
-    bool all_settled = false;
-  };
+  constexpr absl::Duration kPause = absl::Milliseconds(2);
+  enum Answer { kNone, kOpen, kSettled };
   const uint64_t begin_ns = BootNs();
-  do {
-    auto answer = std::make_shared<Answer>();
+  for (;;) {
+    // A thread that is kept by a slow disk may answer after this function has returned.
+    auto answer = std::make_shared<std::atomic<Answer>>(kNone);
     const bool asked = RunOnThread([this, answer] {
       recorder_thread_.AssertOwned();
-      answer->all_settled = std::none_of(
+      const bool settled = std::none_of(
           targets_.begin(), targets_.end(),
           [](const auto& entry) { return entry.second->verdict() == Verdict::kOpen; });
-      answer->given.Notify();
+      answer->store(settled ? kSettled : kOpen);
     });
     if (!asked) return false;
-    while (!answer->given.WaitForNotificationWithTimeout(kPause)) {
+    do {
+      absl::SleepFor(kPause);
+      if (answer->load() == kSettled) return true;
       if (give_up() || BootNs() - begin_ns >= timeout_ns) return false;
-    }
-    if (answer->all_settled) return true;
-    absl::SleepFor(kPause);
-  } while (!give_up() && BootNs() - begin_ns < timeout_ns);
-  return false;
+    } while (answer->load() == kNone);
+  }
 }
 
 std::map<std::string, uint64_t> Recorder::CountTargets() const {

@@ -53,6 +53,7 @@ class Source:
         self.last_call = (0, 0)
         self.ranges = collections.defaultdict(list)
         self.counted = {}  # starts of dispatches whose values have not all come
+        self.early = collections.defaultdict(list)  # values that came before their dispatch
 
     def read(self, lines):
         for line in lines:
@@ -62,7 +63,7 @@ class Source:
                 handle(record)
         for call in (call for open_ranges in self.ranges.values() for call in open_ranges):
             self.add_call(call)
-        assert not self.launched and not self.counted
+        assert not self.launched and not self.counted and not self.early
         return self
 
     def on_dispatch(self, r):
@@ -72,7 +73,10 @@ class Source:
         self.calls[name] += 1
         self.dispatches += 1
         if self.dispatches % 10 == 0:
-            self.counted[r["correlation_id"] & ~OTHER_COUNT] = start
+            number = r["correlation_id"] & ~OTHER_COUNT
+            self.counted[number] = start
+            for counter, value in self.early.pop(number, ()):
+                self.add_track(number, counter, value)
         if self.dispatches % 10 != 5:
             self.add_dispatch(r, r["correlation_id"] | OTHER_COUNT)
             return
@@ -106,10 +110,17 @@ class Source:
         add("workload counter", number, r["counter"], value)
         for instance in r.get("each", ({"value": r["sum"]},)):
             add("value", number | OTHER_COUNT, r["counter"], round(instance["value"], 5))
+        # Values and dispatches are in batches of their own: either may come first.
+        if number in self.counted:
+            self.add_track(number, r["counter"], value)
+        else:
+            self.early[number].append((r["counter"], value))
+
+    def add_track(self, number, counter, value):
         # The last one of a dispatch.
-        start = self.counted.pop(number) if r["counter"] == "TCC_HIT" else self.counted[number]
+        start = self.counted.pop(number) if counter == "TCC_HIT" else self.counted[number]
         if value != 0:  # which is what a track has between two values
-            add("counter track", start, r["counter"], value)
+            self.records.add("counter track", start, counter, value)
 
     def on_sample(self, r):
         self.records.add("sample", r["sample_id"], r["counter"], r["sum"])

@@ -57,6 +57,18 @@ class WatchUsageTest(unittest.TestCase):
         self.assertIn("did you mean SQ_WAVES", line)
         self.assertNotIn("NOT_FOUND", line)
 
+    def test_ranges_are_as_in_the_help(self):
+        self.assertEqual(
+            self.refused("--cpu-budget", "0"),
+            "rocattach-watch: --cpu-budget: Value 0 not in range 0.1 to 100000",
+        )
+
+    def test_counters_of_metrics_need_metrics_and_are_known(self):
+        self.assertIn("needs --metrics-listen", self.refused("--auto", "--metrics-counters",
+                                                             "SQ_WAVES"))
+        line = self.refused("--auto", "--metrics-listen", "0", "--metrics-counters", "SQ_WAEVS")
+        self.assertIn("did you mean SQ_WAVES", line)
+
     def test_a_process_is_a_number(self):
         self.assertIn("add --auto", self.refused("-p", str(os.getpid())))
         self.assertIn("4194303", self.refused("--auto", "-p", "4194303"))

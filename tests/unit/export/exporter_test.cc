@@ -130,6 +130,26 @@ TEST_F(ExporterTest, EachProcessHasItsOutputUntilItEnds) {
   EXPECT_THAT(exporter->Files(), testing::UnorderedElementsAre("10", "20"));
 }
 
+TEST_F(ExporterTest, SampledDispatchesAreAddedUp) {
+  auto exporter = Make(kSingle, true);
+  for (uint32_t stream : {1u, 2u}) {
+    Process(exporter.get(), stream, 10 * stream);
+    Dispatch(exporter.get(), stream, 5);
+    v1::LossAccount account;
+    account.set_sampled_out(100 * stream);
+    // Accounts of a process are repeated, and grow.
+    exporter->OnAccount(At(stream), account);
+    account.set_sampled_out(101 * stream);
+    exporter->OnAccount(At(stream), account);
+  }
+  EXPECT_EQ(exporter->sampled_out(), 0u);
+  exporter->OnProcessEnd(At(1), {});
+  EXPECT_EQ(exporter->sampled_out(), 101u);
+  EXPECT_TRUE(exporter->Finish().ok());
+  EXPECT_EQ(exporter->sampled_out(), 303u);
+  EXPECT_THAT(exporter->Omissions(), testing::IsEmpty());
+}
+
 TEST_F(ExporterTest, NamesAreToldOnceAndBeforeRecords) {
   auto exporter = Make(kSingle, true);
   v1::Kernel kernel;

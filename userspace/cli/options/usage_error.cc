@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/nearest_names.h"
@@ -90,6 +92,18 @@ std::string FullName(const CLI::App& app) {
   return name;
 }
 
+// std::to_string, which CLI11 uses, gives every number with a fraction six decimals.
+std::string WithoutTrailingZeros(const std::string& text) {
+  std::vector<std::string> words = absl::StrSplit(text, ' ');
+  for (std::string& word : words) {
+    double number = 0;
+    if (!absl::StrContains(word, '.') || !absl::SimpleAtod(word, &number)) continue;
+    word.erase(word.find_last_not_of('0') + 1);
+    if (absl::EndsWith(word, ".")) word.pop_back();
+  }
+  return absl::StrJoin(words, " ");
+}
+
 }  // namespace
 
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {
@@ -113,6 +127,8 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
     what = "a command is missing";
   } else if (error.get_name() == "ExtrasError") {
     what = absl::StrCat("unexpected: ", absl::StrJoin(unexpected, " "));
+  } else if (absl::StrContains(what, " not in range ")) {
+    what = WithoutTrailingZeros(what);
   }
   const std::string name = FullName(*app);
   return absl::StrCat(app->get_name(), ": ", what, "\nRun '", name,

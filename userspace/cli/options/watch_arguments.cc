@@ -545,7 +545,8 @@ absl::Status InterpretPush(WatchArguments* args) {
 absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
   if (args->metrics_listen.empty() && args->otlp_endpoint.empty() &&
       args->profile_push.empty()) {
-    for (const char* option : {"--metrics-kernels", "--metrics-series"}) {
+    for (const char* option :
+         {"--metrics-counters", "--metrics-kernels", "--metrics-series"}) {
       // rocattach's commands do not have them.
       const CLI::Option* known = app.get_option_no_throw(option);
       if (known == nullptr || known->count() == 0) continue;
@@ -672,6 +673,12 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());
+  }
+  for (const std::string& name : args->watcher.metrics_counters) {
+    const absl::Status known = args->watcher.catalog->CheckKnown(name);
+    if (known.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics-counters: ", known.message()));
   }
   RETURN_IF_ERROR(CheckConversion(*args));
   if (args->command.empty()) return absl::OkStatus();
