@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -515,7 +516,7 @@ std::string EnvironmentVariable(const char* name) {
 }
 
 uint64_t ToMsec(double seconds) {
-  return static_cast<uint64_t>(seconds * 1000 + 0.5);
+  return static_cast<uint64_t>(std::llround(seconds * 1000));
 }
 
 absl::Status InterpretProfilePush(WatchArguments* args) {
@@ -682,7 +683,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   }
   RETURN_IF_ERROR(CheckConversion(*args));
   if (args->command.empty()) return absl::OkStatus();
-  const absl::Status found = FindProgram(args->command[0]).status();
+  absl::Status found = FindProgram(args->command[0]).status();
   if (!found.ok()) RETURN_IF_ERROR(CheckMeaning(app, *args));
   return found;
 }
