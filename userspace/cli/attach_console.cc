@@ -12,6 +12,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/cli/attach_words.h"
+#include "userspace/cli/common/losses_json.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/watch/target_stderr.h"
@@ -398,15 +399,15 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
   const uint64_t records = account.dispatches_delivered() + account.copies_delivered() +
                            account.api_calls_delivered() + account.samples_delivered() +
                            account.memory_delivered();
-  const uint64_t lost = LostOf(account);
-  const bool whole = result.attached && result.problem.empty() && lost == 0;
+  const std::vector<Loss> losses = LossesOf(account);
+  const bool whole = result.attached && result.problem.empty() && losses.empty();
   AttachResult outcome = whole ? AttachResult::kRecorded : AttachResult::kNotRecorded;
   std::string status = "not-attached";
   if (result.passed && !result.attached) {
     status = "passed";
     outcome = AttachResult::kNothingHappened;
   } else if (result.attached) {
-    status = lost != 0            ? "incomplete"
+    status = !losses.empty()      ? "incomplete"
              : records != 0       ? "recorded"
              : options_.recording ? "nothing-happened"
                                   : "not-recorded";
@@ -427,7 +428,8 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
                  {"api_calls", account.api_calls_delivered()},
                  {"samples", account.samples_delivered()},
                  {"memory_records", account.memory_delivered()},
-                 {"lost", lost},
+                 {"lost", LostRecords(account)},
+                 {"lost_by", LossesJson(account)},
                  {"untimed", account.untimed()},
                  {"missing", MissingJson(result.missing)},
                  {"detail", result.problem}};
@@ -438,12 +440,15 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
   if (!options_.quiet || outcome != AttachResult::kRecorded) {
     std::string text = absl::StrCat(
         "process ", pid, " (", result.name, "): ",
-        records == 0 && lost == 0
+        records == 0 && losses.empty()
             ? options_.recording ? "it was observed, and dispatched and copied nothing"
                                  : "attached, and not recorded as requested"
             : absl::StrCat(HumanCount(account.dispatches_delivered()), " dispatches, ",
                            HumanCount(account.copies_delivered()), " copies"));
-    if (lost != 0) absl::StrAppend(&text, ", ", HumanCount(lost), " lost");
+    if (!losses.empty()) absl::StrAppend(&text, ", lost: ", LossText(account));
+    for (const Loss& loss : losses) {
+      if (!loss.help.empty()) absl::StrAppend(&text, "; ", loss.help);
+    }
     if (!result.problem.empty()) absl::StrAppend(&text, "; ", result.problem);
     Say({.level = outcome == AttachResult::kNotRecorded ? LogLevel::kWarning
                                                         : LogLevel::kInfo,

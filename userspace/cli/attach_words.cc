@@ -65,10 +65,4 @@ std::string ReasonOf(const absl::Status& status) {
   }
 }
 
-uint64_t LostOf(const v1::LossAccount& account) {
-  return account.dropped_ring_full() + account.dropped_collector() +
-         account.dropped_invalid() + account.dropped_inflight() +
-         account.dropped_writer() + account.packets_unseen();
-}
-
 }  // namespace rocattach

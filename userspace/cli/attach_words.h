@@ -26,9 +26,6 @@ std::string ReasonName(v1::AttachReason reason);
 // Why a process has no verdict, as a word for --json.
 std::string ReasonOf(const absl::Status& status);
 
-// Operations that are not in the recording, for whatever reason.
-uint64_t LostOf(const v1::LossAccount& account);
-
 }  // namespace rocattach
 
 #endif  // ROCATTACH_USERSPACE_CLI_ATTACH_WORDS_H_

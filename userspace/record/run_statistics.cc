@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "userspace/base/clock.h"
+#include "userspace/stream/losses.h"
 
 namespace rocattach {
 namespace {
@@ -86,9 +87,7 @@ void RunStatistics::CountEnd(const v1::LossAccount& account,
   totals_.api_calls += account.api_calls_delivered();
   totals_.memory += account.memory_delivered();
   if (!account.not_believable().empty()) return;
-  totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
-                     account.dropped_invalid() + account.dropped_inflight() +
-                     account.dropped_writer();
+  totals_.dropped += DroppedRecords(account);
   totals_.unseen += account.packets_unseen();
   totals_.sampled_out += account.sampled_out();
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
+#include "userspace/stream/losses.h"
 
 namespace rocattach {
 namespace {
@@ -34,12 +35,6 @@ bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
 }
 
 }  // namespace
-
-uint64_t DroppedRecords(const v1::LossAccount& account) {
-  return account.dropped_ring_full() + account.dropped_collector() +
-         account.dropped_invalid() + account.dropped_inflight() +
-         account.dropped_writer();
-}
 
 std::vector<KernelReport> ProcessReport::KernelsByName() const {
   std::map<std::string, KernelReport> merged;
@@ -78,7 +73,7 @@ uint64_t ProcessReport::MissingFromStream() const {
 
 uint64_t ProcessReport::Lost() const {
   uint64_t lost = MissingFromStream();
-  if (account) lost += DroppedRecords(*account) + account->packets_unseen();
+  if (account) lost += LostRecords(*account);
   return lost;
 }
 
@@ -163,18 +158,9 @@ bool Report::HasLosses() const {
     for (const auto& process : recording.processes) {
       // A reader that joined in the middle does not miss what came before.
       bool whole = recording.from_beginning;
-      if (process->account && (DroppedRecords(*process->account) > 0 ||
-                               process->account->packets_unseen() > 0)) {
-        return true;
-      }
+      if (process->account && !LossesOf(*process->account).empty()) return true;
       if (whole && process->MissingFromStream() > 0) return true;
       if (process->Imbalance() != 0) return true;
-      if (process->account && (process->account->counted_dropped() > 0 ||
-                               process->account->samples_dropped() > 0 ||
-                               process->account->api_calls_dropped() > 0 ||
-                               process->account->memory_dropped() > 0)) {
-        return true;
-      }
       if (whole && process->account &&
           (process->account->counted_delivered() > process->counted ||
            process->account->samples_delivered() > process->samples ||

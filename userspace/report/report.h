@@ -140,9 +140,6 @@ struct Report {
 // Whether a recording lost anything before it was recovered.
 bool LostInRecovery(const v1::Recovery& recovery);
 
-// Sums of an account's dropped_* fields.
-uint64_t DroppedRecords(const v1::LossAccount& account);
-
 // Builds a report from the streams that it visits.
 class ReportBuilder : public StreamVisitor {
  public:

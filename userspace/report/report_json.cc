@@ -9,6 +9,7 @@
 #include "userspace/report/report_process.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/text.h"
+#include "userspace/stream/losses.h"
 #include "userspace/stream/merged_clock.h"
 
 namespace rocattach {

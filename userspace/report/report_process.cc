@@ -13,6 +13,7 @@
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 #include "userspace/report/workload_attributes.h"
+#include "userspace/stream/losses.h"
 
 namespace rocattach {
 namespace {
@@ -220,29 +221,17 @@ const char* EndColor(const v1::ProcessEnd& end, const ReportPage* page) {
 }
 
 // All that is known to be lost, each as a clause.
-std::vector<std::string> LossesOf(const RecordingReport& recording,
-                                  const ProcessReport& process) {
+std::vector<std::string> LossClauses(const RecordingReport& recording,
+                                     const ProcessReport& process) {
   std::vector<std::string> lost;
-  auto add = [&](uint64_t count, const char* why) {
+  auto add = [&](uint64_t count, absl::string_view why) {
     if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", why));
   };
   if (process.account) {
-    const v1::LossAccount& account = *process.account;
-    add(account.dropped_ring_full(), "dropped, the ring was full");
-    add(account.dropped_collector(),
-        "without room in the collector, or not delivered by rocprofiler-sdk");
-    add(account.dropped_invalid(), "refused as damaged");
-    add(account.dropped_inflight(), "in flight and not recoverable");
-    add(account.dropped_writer(), "dropped, the stream could not be written");
+    for (const Loss& loss : LossesOf(*process.account)) add(loss.count, loss.clause);
     if (recording.from_beginning) {
       add(process.MissingFromStream(), "written and missing from this stream");
     }
-    add(account.packets_unseen(), "packets never seen by the collector");
-    add(account.dictionary_dropped(), "names did not fit");
-    add(account.counted_dropped(), "dispatches without their counter values");
-    add(account.samples_dropped(), "samples");
-    add(account.api_calls_dropped(), "API calls");
-    add(account.memory_dropped(), "allocations of memory");
   }
   add(process.unknown_values, "counter values that no plan explains");
   add(process.entries_omitted, "names and events beyond what a report keeps in memory");
@@ -268,7 +257,7 @@ std::string DoubtOf(const ProcessReport& process) {
 
 void Losses(const RecordingReport& recording, const ProcessReport& process,
             ReportPage* page) {
-  std::vector<std::string> lost = LossesOf(recording, process);
+  std::vector<std::string> lost = LossClauses(recording, process);
   const std::string doubt = DoubtOf(process);
   if (!doubt.empty()) lost.insert(lost.begin(), doubt);
   std::string text;
@@ -346,7 +335,7 @@ std::string ProcessName(const ProcessReport& process) {
 }
 
 std::string ProblemOf(const RecordingReport& recording, const ProcessReport& process) {
-  std::vector<std::string> problems = LossesOf(recording, process);
+  std::vector<std::string> problems = LossClauses(recording, process);
   const std::string doubt = DoubtOf(process);
   if (!doubt.empty()) problems.insert(problems.begin(), doubt);
   if (process.DiedDuringAttach()) {

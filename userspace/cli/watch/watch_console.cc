@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/cli/common/losses_json.h"
 #include "userspace/cli/watch/watch_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/window_state.h"
@@ -491,9 +492,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   absl::MutexLock lock(&mutex_);
   if (!lines_.Take(process.uid(), BootNs())) return;
-  uint64_t dropped = account.dropped_ring_full() + account.dropped_collector() +
-                     account.dropped_invalid() + account.dropped_inflight() +
-                     account.dropped_writer();
+  const uint64_t lost = LostRecords(account);
   if (options_.json) {
     Json line = {{"event", "end"},
                  {"pid", process.pid()},
@@ -503,7 +502,8 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"signal", end.signal()},
                  {"dispatches", account.dispatches_delivered()},
                  {"copies", account.copies_delivered()},
-                 {"dropped", dropped},
+                 {"dropped", DroppedRecords(account)},
+                 {"lost_by", LossesJson(account)},
                  {"sampled_out", account.sampled_out()},
                  {"untimed", account.untimed()},
                  {"unfinished", account.unfinished()},
@@ -516,8 +516,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
     Print("%s\n", WatchEventText(line).c_str());
     return;
   }
-  if (options_.quiet && dropped + account.packets_unseen() == 0 &&
-      account.not_believable().empty()) {
+  if (options_.quiet && lost == 0 && account.not_believable().empty()) {
     return;
   }
   std::string more;
@@ -527,14 +526,13 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   if (account.sampled_out() > 0) {
     absl::StrAppend(&more, ", ", HumanCount(account.sampled_out()), " sampled out");
   }
-  absl::StrAppend(&more, WatchLossText(dropped, account.packets_unseen()));
+  if (lost > 0) absl::StrAppend(&more, ", LOST: ", LossText(account));
   if (!account.not_believable().empty()) {
     more = ", losses UNKNOWN: its numbers are impossible";
   }
-  const bool lost =
-      dropped + account.packets_unseen() > 0 || !account.not_believable().empty();
+  const bool is_whole = lost == 0 && account.not_believable().empty();
   Say(EntryAbout(
-      process, lost ? LogLevel::kWarning : LogLevel::kInfo, "end",
+      process, !is_whole ? LogLevel::kWarning : LogLevel::kInfo, "end",
       absl::StrCat(Name(process), " ", EndText(end), ": ",
                    HumanCount(account.dispatches_delivered()), " dispatches, ",
                    HumanCount(account.copies_delivered()), " copies", more)));

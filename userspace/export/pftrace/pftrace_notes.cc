@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/stream/losses.h"
 #include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
@@ -33,23 +33,12 @@ std::string VerdictText(const v1::WindowEvent& window) {
 }
 
 std::string LossesText(const v1::LossAccount& account) {
-  std::vector<std::string> lost;
-  auto add = [&lost](uint64_t count, const char* what) {
-    if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", what));
-  };
-  add(account.dropped_ring_full(), "ring full");
-  add(account.dropped_collector(), "in the collector");
-  add(account.dropped_invalid(), "not plausible");
-  add(account.dropped_inflight(), "in flight at the end");
-  add(account.dropped_writer(), "not written");
-  add(account.packets_unseen(), "unseen");
-  add(account.counted_dropped(), "counted dispatches");
-  add(account.samples_dropped(), "samples");
-  add(account.api_calls_dropped(), "API calls");
+  std::string lost = LossText(account);
   if (!account.not_believable().empty()) {
-    lost.push_back(absl::StrCat("an unknown number: ", account.not_believable()));
+    absl::StrAppend(&lost, lost.empty() ? "" : ", ",
+                    "an unknown number: ", account.not_believable());
   }
-  return lost.empty() ? "" : absl::StrCat("lost: ", absl::StrJoin(lost, ", "));
+  return lost.empty() ? "" : absl::StrCat("lost: ", lost);
 }
 
 std::string AlignmentText(const v1::StreamHeader& header, const Alignment& alignment) {
