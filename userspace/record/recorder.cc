@@ -31,8 +31,10 @@ constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
 // With this many records in one round, a target is busy: do not sleep.
 constexpr uint64_t kBusyRecords = 4096;
-// After recording was switched off, a hook may still be publishing.
+// After recording was switched off, a hook may still be capturing.
 constexpr uint64_t kQuiesceNs = 20'000'000;
+// How often what is in flight then is looked at.
+constexpr timespec kQuiesceStep = {0, 2'000'000};
 
 // Time limit for draining all rings when the run ends.
 constexpr uint64_t kLastDrainNs = 10'000'000'000;
@@ -559,12 +561,29 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
   return CloseAll(kernel);
 }
 
+void Recorder::Quiesce() {
+  for (auto& [key, target] : targets_) target->SetRecording(false);
+  const uint64_t begin_ns = BootNs();
+  for (;;) {
+    nanosleep(&kQuiesceStep, nullptr);
+    const uint64_t now_ns = BootNs();
+    bool has_inflight = false;
+    ShareOut();
+    for (auto& [key, target] : targets_) {
+      target->Drain(now_ns, shares_.Of(target->uid()));
+      has_inflight |= target->has_inflight() && !target->IsGone();
+    }
+    const uint64_t elapsed_ns = now_ns - begin_ns;
+    if (elapsed_ns >= kQuiesceNs &&
+        (!has_inflight || elapsed_ns >= options_.operations_timeout_ns)) {
+      return;
+    }
+  }
+}
+
 absl::Status Recorder::CloseAll(const rocattach_bpf_stats& kernel) {
   recorder_thread_.Adopt();
-  // Records in progress when recording stopped get a moment to arrive.
-  for (auto& [key, target] : targets_) target->SetRecording(false);
-  timespec pause = {0, kQuiesceNs};
-  if (!targets_.empty()) nanosleep(&pause, nullptr);
+  if (!targets_.empty()) Quiesce();
   std::vector<std::pair<ProcessId, uint64_t>> started;
   for (auto& [key, target] : targets_) {
     started.emplace_back(key, target->opened().event.start_ns);

@@ -48,6 +48,9 @@ struct RecorderOptions {
   std::function<bool()> hold_arrivals;
   // After this time without a report, the collector counts as silent.
   uint64_t report_timeout_ns = 5'000'000'000;
+  // When recording stops, what is in flight in processes that run on has this long to
+  // finish. What has not is recorded without times.
+  uint64_t operations_timeout_ns = 500'000'000;
   // A process that was to be attached to could not be entered at its window, for a
   // reason that may be over soon. On the recorder's thread; may be null.
   std::function<void(ProcessId)> on_not_entered;
@@ -111,6 +114,8 @@ class Recorder : public WindowSink {
   Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
   void StopThread();
   absl::Status CloseAll(const rocattach_bpf_stats& kernel);
+  // Stops recording, and drains until what is in flight has finished, or its time is up.
+  void Quiesce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Run();
   // One round: messages, then all targets. Returns how long to sleep, in ms; -1 until
   // the next message.

@@ -281,38 +281,65 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
   return records;
 }
 
+bool Target::has_inflight() const {
+  return memory_ != nullptr && not_believable_.empty() &&
+         memory_->Account().inflight != 0;
+}
+
+bool Target::FinishSweeps(uint64_t now_ns, uint64_t* budget) {
+  for (; sweeps_left_ > 0; --sweeps_left_) {
+    const uint64_t records = Drain(now_ns, *budget);
+    if (!not_believable_.empty()) return true;
+    if (sweeping_) return false;
+    *budget -= std::min(records, *budget);
+  }
+  return true;
+}
+
+// A process that runs on finishes operations while we read: each leaves the table for a
+// ring, where it is published before its entry is freed. For each part of the table:
+// 1. The entries are copied.
+// 2. A sweep reads all that had been published when it began. What is in the copy and
+//    not among it was still in flight then.
+// 3. That is recorded as unfinished. Its record, should it come later, is ignored.
+// The last sweep reads what was captured or published behind our reading.
 bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
   if (memory_ == nullptr || !not_believable_.empty()) return true;
   if (!std::exchange(ending_, true)) {
     // The current sweep began while the process may still have been alive.
     sweeps_left_ = sweeping_ ? 2 : 1;
   }
-  for (; sweeps_left_ > 0; --sweeps_left_) {
-    const uint64_t records = Drain(now_ns, budget);
+  for (;;) {
+    if (!FinishSweeps(now_ns, &budget)) return false;
     if (!not_believable_.empty()) return true;
-    if (sweeping_) return false;
-    budget -= std::min(records, budget);
+    TakeUnfinished();
+    if (inflight_read_ >= memory_->inflight_count()) break;
+    if (budget == 0) return false;
+    budget -= std::min(ReadUnfinished(), budget);
   }
-  if (memory_->Account().inflight == 0) return true;
-  uint64_t spent = 0;
-  while (inflight_read_ < memory_->inflight_count() && spent < budget) {
-    spent += TakeUnfinished();
-  }
-  if (inflight_read_ < memory_->inflight_count()) return false;
   CheckBelief(now_ns);
   return true;
 }
 
-uint64_t Target::TakeUnfinished() {
-  uint64_t spent = kInflightCost;
-  for (const RecordSlot& slot :
-       memory_->UnfinishedRecords(inflight_read_, kInflightAtOnce)) {
-    ++spent;
-    records_->TakeUnfinished(slot);
+uint64_t Target::ReadUnfinished() {
+  records_->BeginEnd(memory_->inflight_count());
+  if (memory_->Account().inflight == 0) {
+    // What left the table before this look is in the rings.
+    inflight_read_ = memory_->inflight_count();
+    sweeps_left_ = 1;
+    return 0;
   }
+  unfinished_ = memory_->UnfinishedRecords(inflight_read_, kInflightAtOnce);
   inflight_read_ += kInflightAtOnce;
+  const bool is_last = inflight_read_ >= memory_->inflight_count();
+  if (!unfinished_.empty() || is_last) sweeps_left_ = 1;
+  return kInflightCost + unfinished_.size();
+}
+
+void Target::TakeUnfinished() {
+  for (const RecordSlot& slot : unfinished_) records_->TakeUnfinished(slot);
   records_->Write();
-  return spent;
+  unfinished_.clear();
 }
 
 v1::LossAccount Target::Account(bool final) const {

@@ -80,8 +80,10 @@ class Target {
   uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // More was waiting than the last call's budget allowed.
   bool behind() const { return sweeping_; }
-  // The process is gone: drains what is left, unfinished dispatches included, within
-  // the budget. True when nothing is left.
+  // Operations that are in flight, as far as the process says.
+  bool has_inflight() const;
+  // The process is gone, or recording has stopped: drains what is left, unfinished
+  // operations included, within the budget. True when nothing is left.
   bool DrainLast(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // What became of every operation so far.
   v1::LossAccount Account(bool final) const;
@@ -112,7 +114,11 @@ class Target {
   // These return what they have cost.
   uint64_t ReadDictionary(uint64_t budget);
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
-  uint64_t TakeUnfinished();
+  uint64_t ReadUnfinished();
+  void TakeUnfinished();
+  // Ends the sweeps that are left, and takes their cost from the budget. False if it
+  // did not suffice.
+  bool FinishSweeps(uint64_t now_ns, uint64_t* budget);
   // Stops reading a target with implausible numbers.
   void CheckBelief(uint64_t now_ns);
 
@@ -139,10 +145,11 @@ class Target {
   // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;
-  // Steps of the end: sweeps, then the in-flight table.
+  // Steps of the end: sweeps, then the in-flight table, then a last sweep.
   bool ending_ = false;
   int sweeps_left_ = 0;
   uint32_t inflight_read_ = 0;
+  std::vector<RecordSlot> unfinished_;  // of the table, while a sweep follows
 };
 
 }  // namespace rocattach

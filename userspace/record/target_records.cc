@@ -4,7 +4,6 @@
 
 #include <cstddef>
 
-#include "absl/algorithm/container.h"
 #include "userspace/abi/hip_stream.h"
 #include "userspace/record/slot_copy.h"
 #include "userspace/stream/record_kinds.h"
@@ -83,6 +82,7 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
   uint64_t cost = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     const uint16_t kind = slots[i].kind();
+    if (ending_ && WasTaken(slots[i])) continue;
     TakeOne(ring, slots[i]);
     cost += CostOf(kind);
     if (kind != ROCATTACH_RECORD_DISPATCH) continue;
@@ -102,10 +102,22 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
   return cost + threads_.TakeCost();
 }
 
+void TargetRecords::BeginEnd(size_t most_unfinished) {
+  ending_ = true;
+  // Threads that did not see yet that recording has stopped may add some.
+  most_taken_ = 2 * most_unfinished + 2 * last_correlation_.size();
+  // Between publishing a record and freeing its entry, a thread has it in both places;
+  // it can only be the last one of its ring.
+  taken_.insert(last_correlation_.begin(), last_correlation_.end());
+}
+
+bool TargetRecords::WasTaken(const RecordSlot& slot) {
+  if (!IsOperation(slot)) return false;
+  return taken_.size() >= most_taken_ || !taken_.insert(CorrelationOf(slot)).second;
+}
+
 void TargetRecords::TakeUnfinished(RecordSlot slot) {
-  // A thread that dies between publishing a record and freeing its entry leaves it in
-  // both places; it can only be the last one of its ring.
-  if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) return;
+  if (WasTaken(slot)) return;
   // Flags are at the same place in every kind of record.
   uint16_t flags;
   memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));

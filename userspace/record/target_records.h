@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "userspace/record/collector_memory.h"
 #include "userspace/record/operation_counts.h"
@@ -37,7 +38,13 @@ class TargetRecords {
   // Takes what was drained from one ring and writes it. Returns its cost, in
   // dispatches.
   uint64_t Take(uint32_t ring, absl::Span<const RecordSlot> slots);
-  // Takes the record of an operation that was in flight when its process ended.
+  // From here on, each operation is taken once, whether it comes as a record or as
+  // unfinished; before each part of the table of operations in flight is read.
+  // `most_unfinished`: the size of the table. A process that runs on, and publishes much
+  // more than could be in flight, is not recorded any further.
+  void BeginEnd(size_t most_unfinished);
+  // Takes the record of an operation that was in flight when its process ended, or when
+  // recording stopped. After BeginEnd().
   void TakeUnfinished(RecordSlot slot);
   // Writes what TakeUnfinished() has collected.
   void Write();
@@ -53,6 +60,8 @@ class TargetRecords {
 
  private:
   void TakeOne(uint32_t ring, const RecordSlot& slot);
+  // During the end: whether it is an operation that has been taken.
+  bool WasTaken(const RecordSlot& slot);
   // Whether it goes into the stream; clears what is impossible in it.
   bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
   void TakeCopy(rocattach_copy record);
@@ -70,6 +79,9 @@ class TargetRecords {
   Counts counts_;
   TargetMeter* meter_ = nullptr;
   std::vector<uint64_t> last_correlation_;  // the last operation of each ring
+  bool ending_ = false;
+  size_t most_taken_ = 0;                // operations during the end
+  absl::flat_hash_set<uint64_t> taken_;  // their numbers
   std::vector<rocattach_dispatch> dispatch_batch_;
   SamplingHistory sampling_;
   std::vector<uint32_t> weights_;  // of dispatch_batch_, once anything was sampled

@@ -8,6 +8,9 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <random>
+#include <set>
+#include <thread>
 
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
@@ -62,6 +65,7 @@ class RecorderTest : public testing::Test {
     RecorderOptions options;
     options.output = {directory_.path(), "run", {}};
     options.report_timeout_ns = 300'000'000;
+    options.operations_timeout_ns = operations_timeout_ns_;
     auto recorder = Recorder::Start(options, nullptr);
     ASSERT_TRUE(recorder.ok()) << recorder.status();
     recorder_ = *std::move(recorder);
@@ -100,6 +104,7 @@ class RecorderTest : public testing::Test {
     return false;
   }
 
+  uint64_t operations_timeout_ns_ = RecorderOptions().operations_timeout_ns;
   uint64_t window_ns_ = BootNs();
   const testing_support::TemporaryDirectory directory_;
   std::unique_ptr<Recorder> recorder_;
@@ -541,6 +546,111 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
             account.dispatches_delivered() + account.dropped_ring_full() +
                 account.dropped_collector() + account.dropped_invalid() +
                 account.dropped_inflight());
+}
+
+// A process that runs on after its recorder: what was in flight then.
+class LeavingRecorder : public RecorderTest {
+ public:
+  explicit LeavingRecorder(uint64_t operations_timeout_ns = 500'000'000) {
+    operations_timeout_ns_ = operations_timeout_ns;
+    SetUp();
+  }
+  void TestBody() override {}
+  using RecorderTest::Finish;
+
+  // `operations` are in flight in a process that is recorded.
+  void Begin(uint64_t operations) {
+    recorder_->OnWindow(Attached());
+    recorder_->OnArrival({Event(ROCATTACH_EVENT_READY),
+                          *CollectorMemory::MapFd(fake_.fd(), FakeCollector::Config()),
+                          true,
+                          {}});
+    Arm(&fake_);
+    ASSERT_TRUE(WaitFor([&](const RunTotals& t) { return t.attached == 1; }));
+    for (uint64_t i = 0; i < operations; ++i) {
+      fake_.AddInflight(static_cast<uint32_t>(i), i + 1);
+      ++fake_.ring(0)->dispatches_seen;
+      ++fake_.ring(0)->inflight;
+    }
+  }
+  // As the collector does, in its order.
+  void Complete(uint64_t operation) {
+    const rocattach_dispatch record = FakeCollector::Dispatch(operation + 1);
+    --fake_.ring(0)->dispatches_seen;  // Publish() counts it
+    fake_.Publish(0, &record);
+    __atomic_store_n(&fake_.inflight(static_cast<uint32_t>(operation))->kind,
+                     uint16_t{ROCATTACH_RECORD_NONE}, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&fake_.ring(0)->inflight, 1, __ATOMIC_RELAXED);
+  }
+  // Waits until the recorder is about to leave.
+  void AwaitStop() {
+    while (__atomic_load_n(&fake_.control()->recording, __ATOMIC_ACQUIRE) != 0) {
+      usleep(100);
+    }
+  }
+  // Each operation is in the recording, once, and nothing else is said to be missing.
+  void ExpectEachOnce(const Seen& seen, uint64_t operations) {
+    ASSERT_EQ(seen.accounts.size(), 1u);
+    const v1::LossAccount& account = seen.accounts.begin()->second;
+    EXPECT_TRUE(account.final());
+    EXPECT_EQ(account.dispatches_seen(), operations);
+    EXPECT_EQ(account.dispatches_delivered(), operations);
+    EXPECT_EQ(account.dropped_inflight(), 0u);
+    std::set<uint64_t> found;
+    ASSERT_EQ(seen.dispatches.size(), 1u);
+    for (const rocattach_dispatch& dispatch : seen.dispatches.begin()->second) {
+      EXPECT_TRUE(found.insert(dispatch.correlation_id).second)
+          << dispatch.correlation_id << " is there twice";
+    }
+    EXPECT_EQ(found.size(), operations);
+  }
+
+  FakeCollector fake_;
+};
+
+TEST(RecorderLeaves, WhatFinishesSoonAfterIsRecordedWithItsTimes) {
+  LeavingRecorder recorder;
+  recorder.Begin(10);
+  std::thread process([&] {
+    recorder.AwaitStop();
+    usleep(60'000);
+    for (uint64_t i = 0; i < 10; ++i) recorder.Complete(i);
+  });
+  const Seen seen = recorder.Finish();
+  process.join();
+  recorder.ExpectEachOnce(seen, 10);
+  EXPECT_EQ(seen.accounts.begin()->second.unfinished(), 0u);
+}
+
+TEST(RecorderLeaves, WhatDoesNotFinishIsRecordedWithoutTimes) {
+  LeavingRecorder recorder;
+  recorder.Begin(7);
+  const Seen seen = recorder.Finish();
+  recorder.ExpectEachOnce(seen, 7);
+  EXPECT_EQ(seen.accounts.begin()->second.unfinished(), 7u);
+}
+
+// While the table is read, operations leave it for the rings, at any instant.
+TEST(RecorderLeaves, WhatFinishesMeanwhileIsNeitherLostNorRecordedTwice) {
+  constexpr int kRounds = 200;
+  std::mt19937 random(1);
+  for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) {
+    const auto delay_us = static_cast<useconds_t>(19'000 + random() % 3'000);
+    const auto pause_us = static_cast<useconds_t>(random() % 30);
+    LeavingRecorder recorder(/*operations_timeout_ns=*/20'000'000);
+    recorder.Begin(FakeCollector::kInflight);
+    std::thread process([&] {
+      recorder.AwaitStop();
+      usleep(delay_us);
+      for (uint64_t i = 0; i < FakeCollector::kInflight; ++i) {
+        recorder.Complete(i);
+        if (pause_us > 15) usleep(pause_us);
+      }
+    });
+    const Seen seen = recorder.Finish();
+    process.join();
+    recorder.ExpectEachOnce(seen, FakeCollector::kInflight);
+  }
 }
 
 TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {

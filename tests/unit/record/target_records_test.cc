@@ -181,6 +181,7 @@ TEST_F(TargetRecordsTest, TheCostIsInDispatches) {
 
 TEST_F(TargetRecordsTest, WhatWasInFlightIsWrittenWithoutTimes) {
   Take(0, Dispatch(1));
+  records_->BeginEnd(16);
   records_->TakeUnfinished(SlotOf(Dispatch(2)));
   records_->TakeUnfinished(SlotOf(Copy(3)));
   records_->Write();
@@ -198,6 +199,7 @@ TEST_F(TargetRecordsTest, WhatWasInFlightIsWrittenWithoutTimes) {
 TEST_F(TargetRecordsTest, TheLastOperationOfARingIsNotTakenTwice) {
   Take(0, Dispatch(1), Dispatch(2), Clock(1));
   Take(1, Copy(3));
+  records_->BeginEnd(16);
   records_->TakeUnfinished(SlotOf(Dispatch(2)));
   records_->TakeUnfinished(SlotOf(Copy(3)));
   EXPECT_EQ(counts().unfinished, 0u);
@@ -207,6 +209,28 @@ TEST_F(TargetRecordsTest, TheLastOperationOfARingIsNotTakenTwice) {
   EXPECT_EQ(counts().unfinished, 1u);
   EXPECT_EQ(counts().operations.dispatches, 3u);
   EXPECT_EQ(counts().operations.copies, 1u);
+}
+
+// A process that runs on publishes what was taken from its table, or the reverse.
+TEST_F(TargetRecordsTest, AtTheEndAnOperationIsTakenOnce) {
+  records_->BeginEnd(16);
+  Take(0, Dispatch(1));
+  records_->TakeUnfinished(SlotOf(Dispatch(1)));
+  records_->TakeUnfinished(SlotOf(Copy(2)));
+  records_->Write();
+  Take(1, Copy(2), Clock(1), Dispatch(3));
+  EXPECT_EQ(counts().unfinished, 1u);
+  EXPECT_EQ(counts().operations.dispatches, 2u);
+  EXPECT_EQ(counts().operations.copies, 1u);
+  EXPECT_EQ(counts().others, 1u);
+}
+
+// It cannot make us remember any number of them.
+TEST_F(TargetRecordsTest, AtTheEndAProcessCannotPublishWithoutLimit) {
+  records_->BeginEnd(16);
+  for (uint64_t i = 1; i <= 1000; ++i) Take(0, Dispatch(i));
+  EXPECT_GE(counts().operations.dispatches, 16u);
+  EXPECT_LE(counts().operations.dispatches, 64u);
 }
 
 }  // namespace
