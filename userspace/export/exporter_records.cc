@@ -16,7 +16,7 @@ constexpr size_t kJoinedValues = size_t{1} << 20;
 // Operations that wait for their calls, about 150 bytes each, and calls that are
 // remembered, about 40 bytes each, of all processes together.
 constexpr size_t kLinkedOperations = size_t{1} << 16;
-constexpr size_t kLinkedCalls = size_t{1} << 20;
+constexpr size_t kLinkedCalls = size_t{1} << 18;
 constexpr size_t kLeastWindow = 4096;
 
 bool HasMarkers(absl::Span<const ApiCallRecord> records) {
