@@ -1,10 +1,8 @@
 #include "userspace/push/profile_pusher.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,8 +39,8 @@ absl::StatusOr<std::unique_ptr<ProfilePusher>> ProfilePusher::Start(
   auto pusher = std::unique_ptr<ProfilePusher>(
       new ProfilePusher(settings, std::move(poster), source, counts,
                         std::move(on_state), std::move(clock)));
-  RETURN_IF_ERROR(pusher->stop_.status());
-  pusher->thread_ = std::thread([raw = pusher.get()] { raw->Run(); });
+  RETURN_IF_ERROR(
+      pusher->loop_.Start([raw = pusher.get()](auto* a) { return raw->Push(a); }));
   return pusher;
 }
 
@@ -53,45 +51,18 @@ ProfilePusher::ProfilePusher(const ProfilePushSettings& settings,
     : settings_(settings),
       poster_(std::move(poster)),
       source_(source),
-      counts_(counts),
-      on_state_(std::move(on_state)),
       clock_(std::move(clock)),
       accumulator_(HostName()),
-      schedule_(ClockNs(CLOCK_REALTIME)) {}
+      loop_({"rwa-profiles", settings.interval_msec, settings.timeout_msec}, counts,
+            std::move(on_state)) {}
 
-ProfilePusher::~ProfilePusher() {
-  stop_.Signal();
-  if (thread_.joinable()) thread_.join();
-}
-
-void ProfilePusher::Run() {
-  (void)pthread_setname_np(pthread_self(), "rwa-profiles");
-  const uint64_t interval_ns = settings_.interval_msec * 1'000'000;
-  uint64_t wait_ns = interval_ns;
-  while (!stop_.WaitFor(wait_ns)) {
-    const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
-    std::optional<uint64_t> retry_after;
-    wait_ns = interval_ns;
-    if (Push(settings_.timeout_msec, &stop_, &retry_after) == PushResult::kRetry) {
-      wait_ns = schedule_.NextDelayMsec(retry_after) * 1'000'000;
-      continue;
-    }
-    schedule_.Reset();
-    // The rate is one push an interval; a slow server does not lower it.
-    wait_ns -= std::min(ClockNs(CLOCK_MONOTONIC) - begin_ns, interval_ns / 2);
-  }
-  std::optional<uint64_t> unused;
-  (void)Push(std::min(settings_.timeout_msec, kLastPushMsec), nullptr, &unused);
-}
-
-PushResult ProfilePusher::Push(uint64_t timeout_msec, const WakeEvent* stop,
-                               std::optional<uint64_t>* retry_after_seconds) {
-  const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + timeout_msec * 1'000'000;
+PushResult ProfilePusher::Push(PushAttempt* attempt) {
+  const uint64_t deadline_ns =
+      ClockNs(CLOCK_MONOTONIC) + attempt->timeout_msec * 1'000'000;
   const absl::StatusOr<NodeSnapshot> snapshot =
       source_->Take(MetricsConsumer::kProfile);
   if (!snapshot.ok()) {
-    ++counts_->failed;
-    Note(snapshot.status());
+    loop_.NoteFailed(snapshot.status());
     return PushResult::kRetry;
   }
   accumulator_.Add(*snapshot, clock_().realtime_ns);
@@ -99,8 +70,8 @@ PushResult ProfilePusher::Push(uint64_t timeout_msec, const WakeEvent* stop,
     const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
     // What is left goes with the next push.
     if (now_ns >= deadline_ns) return PushResult::kRetry;
-    const uint64_t left_msec = (deadline_ns - now_ns) / 1'000'000 + 1;
-    const PushResult result = PushOne(workload, left_msec, stop, retry_after_seconds);
+    attempt->timeout_msec = (deadline_ns - now_ns) / 1'000'000 + 1;
+    const PushResult result = PushOne(workload, attempt);
     if (result == PushResult::kRetry) return result;
     accumulator_.Drop(workload);
   }
@@ -109,25 +80,14 @@ PushResult ProfilePusher::Push(uint64_t timeout_msec, const WakeEvent* stop,
   return PushResult::kAccepted;
 }
 
-PushResult ProfilePusher::PushOne(const ProfileLabels& workload, uint64_t timeout_msec,
-                                  const WakeEvent* stop,
-                                  std::optional<uint64_t>* retry_after_seconds) {
-  auto body = Body(workload);
+PushResult ProfilePusher::PushOne(const ProfileLabels& workload, PushAttempt* attempt) {
+  const auto body = Body(workload);
   if (!body.ok()) {
-    ++counts_->failed;
-    Note(body.status());
+    loop_.NoteFailed(body.status());
     return PushResult::kRefused;
   }
-  auto reply = poster_->Post(*body, timeout_msec, stop);
-  // The push at the end of the service takes its place.
-  if (absl::IsCancelled(reply.status())) return PushResult::kRetry;
-  if (!reply.ok()) {
-    ++counts_->failed;
-    Note(reply.status());
-    return PushResult::kRetry;
-  }
-  *retry_after_seconds = reply->retry_after_seconds;
-  return Judge(*reply);
+  const auto reply = loop_.Post(poster_.get(), *body, attempt);
+  return reply.has_value() ? Judge(*reply) : PushResult::kRetry;
 }
 
 absl::StatusOr<std::string> ProfilePusher::Body(const ProfileLabels& workload) {
@@ -154,24 +114,16 @@ PushResult ProfilePusher::Judge(const HttpPostReply& reply) {
     message = absl::StrCat("the server answered with status ", reply.status);
   }
   if (result == PushResult::kAccepted) {
-    ++counts_->accepted;
-    Note(absl::OkStatus());
+    loop_.NoteAccepted();
     return result;
   }
-  ++counts_->failed;
   if (reply.status == 401 || reply.status == 403) {
     absl::StrAppend(&message,
                     "; ROCATTACH_PROFILE_PUSH_HEADERS holds what it asks for");
   }
-  Note(absl::UnavailableError(
+  loop_.NoteFailed(absl::UnavailableError(
       absl::StrCat("POST ", PublicUrl(settings_.post.url), ": ", message)));
   return result;
-}
-
-void ProfilePusher::Note(const absl::Status& state) {
-  if (failing_ == !state.ok()) return;
-  failing_ = !state.ok();
-  if (on_state_ != nullptr) on_state_(state);
 }
 
 }  // namespace rocattach

@@ -5,16 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "userspace/base/demangler.h"
-#include "userspace/base/wake_event.h"
 #include "userspace/push/http_post.h"
 #include "userspace/push/metrics_pusher.h"
 #include "userspace/push/profile_accumulator.h"
 #include "userspace/push/profile_settings.h"
-#include "userspace/push/push_schedule.h"
+#include "userspace/push/push_loop.h"
 #include "userspace/telemetry/metrics_source.h"
 #include "userspace/telemetry/push_counts.h"
 
@@ -26,15 +24,12 @@ namespace rocattach {
 // dropped.
 class ProfilePusher {
  public:
-  // How long the last push, at the end, may take.
-  static constexpr uint64_t kLastPushMsec = 3000;
-
   // `source` and `counts`, of requests, must outlive it.
   static absl::StatusOr<std::unique_ptr<ProfilePusher>> Start(
       const ProfilePushSettings& settings, MetricsSource* source, PushCounts* counts,
       PushStateFunction on_state, ClockFunction clock = TakeClockSnapshot);
   // Pushes once more.
-  ~ProfilePusher();
+  ~ProfilePusher() { loop_.Stop(); }
   ProfilePusher(const ProfilePusher&) = delete;
   ProfilePusher& operator=(const ProfilePusher&) = delete;
 
@@ -42,30 +37,20 @@ class ProfilePusher {
   ProfilePusher(const ProfilePushSettings& settings, std::unique_ptr<HttpPoster> poster,
                 MetricsSource* source, PushCounts* counts, PushStateFunction on_state,
                 ClockFunction clock);
-  void Run();
-  // All workloads, for so long. kRetry if any is left.
-  PushResult Push(uint64_t timeout_msec, const WakeEvent* stop,
-                  std::optional<uint64_t>* retry_after_seconds);
+  // All workloads, within the attempt's time. kRetry if any is left.
+  PushResult Push(PushAttempt* attempt);
   // One workload.
-  PushResult PushOne(const ProfileLabels& workload, uint64_t timeout_msec,
-                     const WakeEvent* stop,
-                     std::optional<uint64_t>* retry_after_seconds);
+  PushResult PushOne(const ProfileLabels& workload, PushAttempt* attempt);
   absl::StatusOr<std::string> Body(const ProfileLabels& workload);
   PushResult Judge(const HttpPostReply& reply);
-  void Note(const absl::Status& state);
 
   const ProfilePushSettings settings_;
   const std::unique_ptr<HttpPoster> poster_;
   MetricsSource* const source_;
-  PushCounts* const counts_;
-  const PushStateFunction on_state_;
   const ClockFunction clock_;
   ProfileAccumulator accumulator_;
-  PushSchedule schedule_;
   std::unique_ptr<Demangler> demangler_ = std::make_unique<Demangler>();
-  bool failing_ = false;
-  WakeEvent stop_;
-  std::thread thread_;  // uses everything above
+  PushLoop loop_;  // its thread uses everything above
 };
 
 }  // namespace rocattach

@@ -1,11 +1,10 @@
 // A profile as pprof reads it: one message, compressed with gzip.
-#include <zlib.h>
-
 #include <limits>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "schemas/export/pprof.pb.h"
+#include "userspace/base/gzip.h"
 #include "userspace/export/profile/profile_data.h"
 
 namespace rocattach {
@@ -124,28 +123,6 @@ class PprofEncoder {
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint64_t> locations_;
 };
 
-absl::StatusOr<std::string> Gzip(const std::string& bytes) {
-  constexpr int kGzipWindow = 15 + 16;
-  constexpr int kMemoryLevel = 8;
-  z_stream stream = {};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, kMemoryLevel,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
-    return absl::ResourceExhaustedError("no memory to compress a profile");
-  }
-  std::string out;
-  out.resize(deflateBound(&stream, bytes.size()));
-  // zlib does not write to its input.
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int result = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (result != Z_STREAM_END) return absl::InternalError("deflate failed");
-  return out;
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> EncodePprof(const ProfileData& data) {
@@ -153,7 +130,7 @@ absl::StatusOr<std::string> EncodePprof(const ProfileData& data) {
   if (profile.ByteSizeLong() > std::numeric_limits<int>::max()) {
     return absl::ResourceExhaustedError("the profile would exceed 2 GiB");
   }
-  return Gzip(profile.SerializeAsString());
+  return Gzip(profile.SerializeAsString(), GzipEffort::kFast);
 }
 
 }  // namespace rocattach

@@ -1,0 +1,81 @@
+#include "userspace/push/push_loop.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+
+PushLoop::PushLoop(const Options& options, PushCounts* counts,
+                   PushStateFunction on_state)
+    : options_(options),
+      counts_(counts),
+      on_state_(std::move(on_state)),
+      schedule_(ClockNs(CLOCK_REALTIME)) {}
+
+absl::Status PushLoop::Start(PushFunction push) {
+  RETURN_IF_ERROR(stop_.status());
+  push_ = std::move(push);
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+void PushLoop::Stop() {
+  if (!thread_.joinable()) return;
+  stop_.Signal();
+  thread_.join();
+}
+
+void PushLoop::Run() {
+  (void)pthread_setname_np(pthread_self(), options_.thread_name);
+  const uint64_t interval_ns = options_.interval_msec * 1'000'000;
+  uint64_t wait_ns = interval_ns;
+  while (!stop_.WaitFor(wait_ns)) {
+    const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
+    PushAttempt attempt = {options_.timeout_msec, &stop_, {}};
+    if (push_(&attempt) == PushResult::kRetry) {
+      wait_ns = schedule_.NextDelayMsec(attempt.retry_after_seconds) * 1'000'000;
+      continue;
+    }
+    schedule_.Reset();
+    // The rate is one push an interval; a slow server does not lower it.
+    const uint64_t took_ns = ClockNs(CLOCK_MONOTONIC) - begin_ns;
+    wait_ns = interval_ns - std::min(took_ns, interval_ns / 2);
+  }
+  PushAttempt last = {std::min(options_.timeout_msec, kLastPushMsec), nullptr, {}};
+  (void)push_(&last);
+}
+
+std::optional<HttpPostReply> PushLoop::Post(HttpPoster* poster, absl::string_view body,
+                                            PushAttempt* attempt) {
+  auto reply = poster->Post(body, attempt->timeout_msec, attempt->stop);
+  if (!reply.ok()) {
+    // The push at the end of the service takes the place of one that it ended.
+    if (!absl::IsCancelled(reply.status())) NoteFailed(reply.status());
+    return std::nullopt;
+  }
+  attempt->retry_after_seconds = reply->retry_after_seconds;
+  return *std::move(reply);
+}
+
+void PushLoop::NoteAccepted(const absl::Status& state) {
+  ++counts_->accepted;
+  NoteState(state);
+}
+
+void PushLoop::NoteFailed(const absl::Status& why) {
+  ++counts_->failed;
+  NoteState(why);
+}
+
+void PushLoop::NoteState(const absl::Status& state) {
+  if (failing_ == !state.ok()) return;
+  failing_ = !state.ok();
+  if (on_state_ != nullptr) on_state_(state);
+}
+
+}  // namespace rocattach
