@@ -34,6 +34,12 @@ struct Atom {
   }
 };
 
+// Whether `made` is `plain` added up over time.
+bool IsAccumulationOf(const Atom& made, const Atom& plain) {
+  return made.leader->made && !plain.leader->made &&
+         made.leader->name == absl::StrCat(plain.leader->name, "_ACCUM");
+}
+
 // The request in terms of hardware.
 struct Request {
   std::vector<Atom> atoms;
@@ -264,6 +270,12 @@ class Packing {
 
   bool Fits(size_t pass, const Atom& atom) const {
     if (used_[pass][atom.block] + atom.slots() > limits_[atom.block]) return false;
+    // rocprofiler-sdk 1.0 gives each the sum of both.
+    for (size_t other : held_[pass]) {
+      if (IsAccumulationOf(atom, At(other)) || IsAccumulationOf(At(other), atom)) {
+        return false;
+      }
+    }
     if (atom.follower == nullptr) return true;
     // Two values of one name in one pass could not be distinguished.
     return std::none_of(held_[pass].begin(), held_[pass].end(), [&](size_t other) {

@@ -53,6 +53,12 @@ void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>&
       EXPECT_LE(slots, gpu.FindBlock(block)->counters) << block;
     }
     EXPECT_FALSE(pass.counters.empty());
+    // The SDK gives each the sum of both.
+    for (const std::string& name : names) {
+      EXPECT_FALSE(names.contains(absl::StrCat(name, "_ACCUM")) &&
+                   gpu.FindCounter(absl::StrCat(name, "_ACCUM"))->made)
+          << name;
+    }
   }
   std::set<std::string> measured;
   for (const CounterPass& pass : plan.passes) {
@@ -91,6 +97,14 @@ void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>&
       EXPECT_FALSE(value.mixed()) << value.name;
     }
   }
+}
+
+TEST(PassPlanner, ACounterIsMeasuredApartFromItsAccumulation) {
+  const std::vector<CounterNames> groups = {
+      {"SQ_LEVEL_WAVES", "SQ_LEVEL_WAVES_ACCUM", "SQ_WAVES"}};
+  const PassAssignment plan = Plan(groups);
+  EXPECT_EQ(plan.passes.size(), 2u);
+  CheckPlan(Gpu(), groups, plan);
 }
 
 TEST(PassPlanner, OnePassWhenItFits) {

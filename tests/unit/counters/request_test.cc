@@ -86,6 +86,21 @@ TEST_F(CounterRequestTest, AMetricThatIsNotKnownStandsForItsSection) {
   EXPECT_FALSE(of("17.1").ok()) << "a table, of which nothing is known";
 }
 
+// ROCm's compute profiler calls parts of the SQ blocks of their own.
+TEST_F(CounterRequestTest, BlocksOfTheComputeProfiler) {
+  for (const char* name : {"gfx908", "gfx90a", "gfx942", "gfx950"}) {
+    const ArchitectureCounters& gpu = *catalog_.Find(name);
+    for (const auto& [block, counter] : {std::pair("LDS", "SQ_LDS_BANK_CONFLICT"),
+                                         std::pair("SQC", "SQC_ICACHE_REQ")}) {
+      CounterOptions options;
+      options.blocks = {block};
+      const auto groups = ResolveCounters(gpu, options);
+      ASSERT_TRUE(groups.ok()) << groups.status();
+      EXPECT_THAT((*groups)[0], testing::Contains(counter)) << name;
+    }
+  }
+}
+
 TEST_F(CounterRequestTest, UnknownNamesNameTheNearest) {
   auto expect = [&](const CounterOptions& options, const char* hint) {
     auto groups = ResolveCounters(gpu_, options);

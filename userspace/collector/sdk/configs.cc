@@ -237,12 +237,20 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
   rocattach_sdk_status status;
   const rocattach_sdk_counter_id id =
       agents_->FindAccumulator(agent, leader, follower, &status);
-  if (id.handle == 0) {
-    *result = PlanResult::Error(
-        ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
-        "the SDK of this process cannot add up %s over time for %s on %s: %s", leader,
-        name, agents_->at(agent).name, StatusName(*sdk_, status));
-  }
+  if (id.handle != 0) return id;
+  // The service leaves out a counter that the user did not name: MissingCounter() in
+  // userspace/session/missing_counters.cc reads this.
+  *result = follows
+                ? PlanResult::Error(
+                      ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
+                      "the SDK of this process cannot add up %s over time for %s on "
+                      "%s: %s",
+                      leader, name, agents_->at(agent).name, StatusName(*sdk_, status))
+                : PlanResult::Error(
+                      ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
+                      "the SDK of this process has no counter %s for %s, since it "
+                      "cannot add up %s over time: %s",
+                      name, agents_->at(agent).name, leader, StatusName(*sdk_, status));
   return id;
 }
 
