@@ -174,7 +174,9 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
   if (result.attached) {
     result.problem.clear();  // of an earlier attempt
+    result.reason.clear();
   } else {
+    result.reason = ReasonName(verdict.reason());
     result.problem = verdict.detail().empty() ? "not attached" : verdict.detail();
     result.passed =
         verdict.state() == v1::WINDOW_STATE_PASSED && options_.named.count(pid) == 0;
@@ -193,9 +195,8 @@ void AttachConsole::OnVerdict(const v1::Process& process,
                  {"target_modified", verdict.target_modified()}};
     if (result.attached) {
       line["entry"] = EntryOf(verdict);
-      line["tid"] = verdict.tid();
-      line["stopped_ns"] = StoppedNs(verdict);
       line["tid"] = StoppedThread(verdict);
+      line["stopped_ns"] = StoppedNs(verdict);
     }
     PrintLine(Dump(line));
     AnnounceAttach(&result);
@@ -275,6 +276,7 @@ void AttachConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
 void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
   const std::string detail(why.message());
   results_[pid].problem = detail;
+  results_[pid].reason = ReasonOf(why);
   if (options_.json) {
     PrintLine(Dump(Json{{"event", "not_attached"},
                         {"pid", pid},
@@ -432,6 +434,7 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
                  {"lost_by", LossesJson(account)},
                  {"untimed", account.untimed()},
                  {"missing", MissingJson(result.missing)},
+                 {"reason", result.attached ? "none" : result.reason},
                  {"detail", result.problem}};
     PrintLine(Dump(line));
     return outcome;

@@ -168,7 +168,10 @@ absl::Status InterpretAttach(const CLI::App& app, const char* name,
 int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   AttachConsole console(ConsoleOptions(run, *watch));
   watch->watcher.running = Attachable(run, &console);
-  if (watch->watcher.running.empty()) return kExitLosses;
+  if (watch->watcher.running.empty()) {
+    console.Summarize(RunResult());
+    return kExitLosses;
+  }
   watch->watcher.follow_children = run.children;
   watch->watcher.wait_for_start = run.wait;
   watch->watcher.wait_timeout_msec = run.wait_timeout_msec;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,6 +48,38 @@ INSTANTIATE_TEST_SUITE_P(
                     BadCase{"KernelThread", "2", "thread of the kernel", 1},
                     BadCase{"Init", "1", "process 1 ", 1}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// One result for each process, also where nothing could be attached to.
+TEST_F(AttachRunningTest, EachProcessThatIsRefusedHasAResult) {
+  Attacher attach(Path("t.rwa"), {4194303, getpid()});
+  const Finished end = attach.child().Wait();
+  EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+  std::set<int64_t> pids;
+  for (const nlohmann::json& result : attach.Events("result")) {
+    pids.insert(result.value("pid", int64_t{0}));
+    EXPECT_EQ(result.value("status", ""), "not-attached");
+    EXPECT_EQ(result.value("entry", ""), "none");
+    EXPECT_THAT(result.value("reason", ""),
+                testing::AnyOf("no-such-process", "no-runtime"));
+    EXPECT_NE(result.value("detail", ""), "");
+  }
+  EXPECT_EQ(pids, (std::set<int64_t>{4194303, getpid()}));
+  const auto ends = attach.Events("end");
+  ASSERT_EQ(ends.size(), 1u) << end.output;
+  EXPECT_FALSE(ends[0].value("complete", true));
+  EXPECT_FALSE(std::filesystem::exists(Path("t.rwa")));
+}
+
+// Its own number, in the place of a shell that becomes the command.
+TEST_F(AttachRunningTest, ItselfIsRefused) {
+  const Finished end =
+      Child({"bash", "-c",
+             absl::StrCat("exec ", ClientPath(), " attach -p $$ -d ", Path("out"))})
+          .Wait();
+  EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr("is the one that is to attach"));
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+}
 
 // Control groups are frozen by writing to a file: that of version 2, and of version 1.
 struct Freezer {
