@@ -137,8 +137,8 @@ struct rocattach_plan {
   uint64_t sample_duration_ns; /* 0: until the session stops */
   uint64_t sample_agents[ROCATTACH_PLAN_MAX_AGENTS / 64];
   uint32_t architectures, passes, counters, pass_counters_used;
-  /* For samples in a process that was armed without rocprofiler-sdk: the library's path
-   * as that process sees it. Empty: it must not be loaded. */
+  /* For samples and calls in a process that was armed without rocprofiler-sdk: the
+   * library's path as that process sees it. Empty: it must not be loaded. */
   char late_sdk[256];
   struct rocattach_plan_architecture architecture[ROCATTACH_PLAN_MAX_ARCHITECTURES];
   struct rocattach_plan_pass pass[ROCATTACH_PLAN_MAX_PASSES];

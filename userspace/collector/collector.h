@@ -7,7 +7,7 @@
 #include "userspace/collector/common/process.h"
 #include "userspace/collector/hsa/backend.h"
 #include "userspace/collector/sdk/backend.h"
-#include "userspace/collector/sdk/late_sampler.h"
+#include "userspace/collector/sdk/late_sdk.h"
 
 namespace rocattach::collector {
 
@@ -17,7 +17,7 @@ struct Collector {
   HsaBackend& hsa = g_hsa;
   SdkBackend sdk;
   // Counters of whole GPUs alongside the HSA backend.
-  LateSampler late;
+  LateSdk late;
   TinyLock plan_lock;
 };
 

@@ -1,14 +1,19 @@
 // Executes plans with the HSA backend: dispatches and copies, and, through an SDK that
-// is loaded for this, counters of whole GPUs.
+// is loaded for this, counters of whole GPUs and calls of other libraries.
 #include "userspace/collector/collector.h"
 
 namespace rocattach::collector {
 namespace {
 
+// What an SDK is loaded for. Arguments come with calls.
+constexpr uint32_t kLoadsSdk =
+    ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
+constexpr uint32_t kOfLateSdk = kLoadsSdk | ROCATTACH_PLAN_RECORD_ARGUMENTS;
+
 PlanResult CheckKinds(const rocattach_plan& plan) {
   uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES |
                    ROCATTACH_PLAN_RECORD_MEMORY;
-  if (plan.late_sdk[0] != '\0') known |= ROCATTACH_PLAN_RECORD_SAMPLES;
+  if (plan.late_sdk[0] != '\0') known |= kOfLateSdk;
   constexpr uint32_t kCounted =
       ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES;
   const uint32_t unknown = plan.record_kinds & ~known;
@@ -45,8 +50,7 @@ void TakeHsaPlan(RingHandle* ring) {
   if (state == nullptr && result.ok()) return;
   if (state != nullptr) result = CheckKinds(state->plan);
   const uint32_t kinds = state != nullptr ? state->plan.record_kinds : 0;
-  if (result.ok() && (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
-      !c.late.Start(state, &result)) {
+  if (result.ok() && (kinds & kLoadsSdk) != 0 && !c.late.Start(state, &result)) {
     return;
   }
   if (result.ok() && kinds != 0) {

@@ -36,7 +36,15 @@ constexpr char kArmedWithHsaTools[] =
 constexpr char kAttachedLate[] =
     "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
     "attached to later: it has dispatches, memory copies, allocations and, with "
-    "rocprofiler-sdk 1.3 or later, counters of whole GPUs (--device-samples)";
+    "rocprofiler-sdk 1.3 or later, counters of whole GPUs (--device-samples), calls of "
+    "HIP and RCCL, and markers";
+// Those that an SDK which is added later can trace without touching the HSA runtime's
+// functions.
+constexpr uint32_t kLateApiDomains = 1u << ROCATTACH_PLAN_API_HIP |
+                                     1u << ROCATTACH_PLAN_API_MARKER |
+                                     1u << ROCATTACH_PLAN_API_RCCL;
+constexpr uint32_t kLoadsSdk =
+    ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
 
 // As lspci writes it.
 std::string PciAddress(uint64_t bdf) {
@@ -140,6 +148,7 @@ std::optional<TargetDescription> TargetSession::Describe(
     if (late_sdk_.has_value()) {
       description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
     }
+    if (memory_->entered_late()) AddLateApi(&description);
   }
   description.functions = functions_;
   description.gpus = Gpus();
@@ -201,6 +210,23 @@ absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
   return absl::OkStatus();
 }
 
+// Now, since a session that asks for calls among other things leaves out what a process
+// cannot give: it must not be refused when the SDK turns out to be missing.
+void TargetSession::AddLateApi(TargetDescription* description) const {
+  absl::Status status = AddLateSdk(std::make_unique<rocattach_plan>().get());
+  // Or an earlier session has added it.
+  if (status.ok() && memory_->backend().sdk_version == 0) {
+    status = CheckSdkIsNotLoaded(id_.pid);
+  }
+  if (!status.ok()) {
+    absl::StrAppend(&description->missing_reason, "; here not: ", status.message());
+    return;
+  }
+  description->record_kinds |=
+      ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_ARGUMENTS;
+  description->api_domains = kLateApiDomains;
+}
+
 uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
   v1::SessionPlan description = SessionPlanToProto(plan);
   const std::string key = description.SerializeAsString();
@@ -227,8 +253,8 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
     done(absl::FailedPreconditionError("a session is active in it"));
     return;
   }
-  const bool late = (plan->image->record_kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
-                    LacksSdk(memory_->backend());
+  const bool late =
+      (plan->image->record_kinds & kLoadsSdk) != 0 && LacksSdk(memory_->backend());
   std::unique_ptr<rocattach_plan> image;
   if (late) {
     image = std::make_unique<rocattach_plan>(*plan->image);

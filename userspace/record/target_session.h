@@ -109,8 +109,10 @@ class TargetSession {
   void AnswerStart(uint64_t now_ns, bool answered);
   // True if the process was armed without the SDK because no session needed it.
   bool LacksSdk(const BackendFacts& backend) const;
-  // Fills in `image` what a collector without the SDK needs for samples.
+  // Fills in `image` what a collector without the SDK needs for samples and calls.
   absl::Status AddLateSdk(rocattach_plan* image) const;
+  // What an SDK that is added to a running process can trace, if it can be added.
+  void AddLateApi(TargetDescription* description) const;
   void Event(const ActivePlan& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
 

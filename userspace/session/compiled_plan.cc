@@ -348,7 +348,20 @@ class Compiler {
         }
         continue;
       }
-      if (domain == TraceDomain::kRcclApi && !TracesRccl()) {
+      if (const uint32_t bit = 1u << TableOf(domain);
+          (target_.record_kinds & ROCATTACH_PLAN_RECORD_API) != 0 &&
+          (target_.api_domains & bit) == 0) {
+        if (!optional) {
+          return SessionError(SessionStatus::kFilterNotSupported,
+                              absl::StrCat("this process cannot give ", NameOf(domain),
+                                           ": ", MissingReason()));
+        }
+        plan_.left_out.push_back({std::string(NameOf(domain)), MissingReason()});
+        continue;
+      }
+      // Where the SDK is added later, its functions are not known yet.
+      if (domain == TraceDomain::kRcclApi && !TracesRccl() &&
+          (optional || !target_.functions.empty())) {
         if (optional) continue;  // few processes have it, and nobody asked for it
         return SessionError(SessionStatus::kFilterNotSupported,
                             "this process cannot give RCCL calls: its rocprofiler-sdk "
@@ -380,6 +393,19 @@ class Compiler {
     }
   }
 
+  static uint32_t TableOf(TraceDomain api) {
+    switch (api) {
+      case TraceDomain::kHsaApi:
+        return ROCATTACH_PLAN_API_HSA;
+      case TraceDomain::kHipApi:
+        return ROCATTACH_PLAN_API_HIP;
+      case TraceDomain::kRcclApi:
+        return ROCATTACH_PLAN_API_RCCL;
+      default:
+        return ROCATTACH_PLAN_API_MARKER;
+    }
+  }
+
   static absl::string_view NameOf(TraceDomain api) {
     switch (api) {
       case TraceDomain::kHsaApi:
@@ -402,20 +428,22 @@ class Compiler {
 
   absl::Status AddFunctions(TraceDomain domain, const FilterSpec& spec) {
     const std::vector<std::string>* names = nullptr;
-    uint32_t table = ROCATTACH_PLAN_API_MARKER;
+    const uint32_t table = TableOf(domain);
     if (domain == TraceDomain::kHsaApi) {
-      table = ROCATTACH_PLAN_API_HSA;
       names = &spec.selection.hsa_functions;
     } else if (domain == TraceDomain::kHipApi) {
-      table = ROCATTACH_PLAN_API_HIP;
       names = &spec.selection.hip_functions;
-    } else if (domain == TraceDomain::kRcclApi) {
-      table = ROCATTACH_PLAN_API_RCCL;
     }
     rocattach_plan_api_functions& out = image_.api[table];
     out.enabled = 1;
     out.all = names == nullptr || names->empty() ? 1 : 0;
     if (out.all) return absl::OkStatus();
+    if (target_.functions.empty()) {
+      return SessionError(
+          SessionStatus::kFilterNotSupported,
+          "the names of this process's API functions are not known before "
+          "rocprofiler-sdk is added to it: trace all calls");
+    }
     for (const std::string& name : *names) {
       // Numbers differ between versions of the SDK.
       const auto function = std::find_if(

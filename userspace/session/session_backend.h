@@ -46,6 +46,8 @@ struct TargetDescription {
   std::vector<TargetGpu> gpus;
   // ROCATTACH_PLAN_RECORD_*.
   uint32_t record_kinds = 0;
+  // The APIs whose calls it can record, a bit for each enum rocattach_plan_api.
+  uint32_t api_domains = UINT32_MAX;
   // Why the others are not available, for users: "its runtime has no
   // rocprofiler-register".
   std::string missing_reason;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxText = 16 << 20;
 constexpr int kMaxLinks = 8;
-// As in userspace/collector/sdk/late_sampler.cc.
+// As in userspace/collector/sdk/late_sdk.cc.
 constexpr uint32_t kOldestMajor = 1, kOldestMinor = 3;
 
 // The last part of the path that the links at `path` lead to, as far as they stay in
@@ -56,6 +57,21 @@ absl::Status CheckSdkCanBeAdded(const std::string& root, const std::string& path
       absl::StrCat("its rocprofiler-sdk is version ", absl::StrJoin(version, "."),
                    ", which cannot be added to a running process; ", kOldestMajor, ".",
                    kOldestMinor, " and later can"));
+}
+
+absl::Status CheckSdkIsNotLoaded(pid_t pid) {
+  const auto maps = ReadFile(absl::StrCat("/proc/", pid, "/maps"), kMaxText);
+  if (!maps.ok()) return maps.status();
+  for (absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    const size_t slash = line.rfind('/');
+    if (slash == absl::string_view::npos ||
+        !absl::StartsWith(line.substr(slash), "/librocprofiler-sdk.so")) {
+      continue;
+    }
+    return absl::FailedPreconditionError(
+        "another tool in the process uses rocprofiler-sdk already");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSdkOfProcessCanBeAdded(pid_t pid) {

@@ -15,6 +15,9 @@ namespace rocattach {
 // librocprofiler-sdk.so.1.0.0. A name without one says nothing, and is OK.
 absl::Status CheckSdkCanBeAdded(const std::string& root, const std::string& path);
 
+// FAILED_PRECONDITION if the process has loaded rocprofiler-sdk, whoever did it.
+absl::Status CheckSdkIsNotLoaded(pid_t pid);
+
 // The same for the library that the process would find; OK also if it finds none.
 absl::Status CheckSdkOfProcessCanBeAdded(pid_t pid);
 

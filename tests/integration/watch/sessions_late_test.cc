@@ -1,10 +1,12 @@
 // Sessions on processes that were armed with the HSA tools: rocprofiler-sdk comes late,
-// for counters of whole GPUs.
+// for counters of whole GPUs, calls of HIP and markers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +20,7 @@
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/simrocm/counter_truth.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -324,25 +327,136 @@ TEST_F(FirstAttachTest, CountersOfWholeGpus) {
   EXPECT_GT(ByCounter(process)["SQ_WAVES"].sum, 0);
 }
 
+// What the result says is missing, each with a reason that contains `why`.
+std::vector<std::string> Missing(const nlohmann::json& result, const char* why) {
+  std::vector<std::string> missing;
+  for (const auto& one : result.value("missing", nlohmann::json::array())) {
+    missing.push_back(one.value("what", ""));
+    EXPECT_THAT(one.value("why", ""), HasSubstr(why)) << missing.back();
+  }
+  return missing;
+}
+
 TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
   auto target = StartTarget();
   const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
   EXPECT_EQ(result.value("status", ""), "recorded");
   EXPECT_GT(result.value("dispatches", 0), 100);
   EXPECT_GT(result.value("tid", 0), 0);
-  std::vector<std::string> missing;
-  for (const auto& one : result.value("missing", nlohmann::json::array())) {
-    missing.push_back(one.value("what", ""));
-    EXPECT_THAT(one.value("why", ""), HasSubstr("attached to later"));
-  }
-  EXPECT_THAT(missing, testing::IsSupersetOf({"calls of the HIP API",
-                                              "calls of the HSA API", "markers"}));
+  const std::vector<std::string> missing = Missing(result, "attached to later");
+  EXPECT_THAT(missing, testing::Contains("calls of the HSA API"));
+  EXPECT_THAT(missing, Not(testing::Contains("markers")));
   // What was named is refused.
   const nlohmann::json refused =
-      Record(target->pid(), {"--sys-trace", "--hip-trace"}, 1);
-  EXPECT_THAT(refused.value("detail", ""), HasSubstr("refused"));
+      Record(target->pid(), {"--sys-trace", "--hsa-trace"}, 1);
+  EXPECT_THAT(refused.value("detail", ""), HasSubstr("calls of the HSA API"));
   End(target.get());
 }
+
+TEST_F(FirstAttachTest, WithoutAnSdkCallsAreLeftOutWithTheReason) {
+  auto target = StartTarget({"--without-sdk"});
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_EQ(result.value("status", ""), "recorded");
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_THAT(Missing(result, "would not find librocprofiler-sdk.so"),
+              testing::IsSupersetOf(
+                  {"calls of the HIP API", "calls of the HSA API", "markers"}));
+  End(target.get());
+}
+
+#ifdef ROCATTACH_HAVE_HIP
+// A HIP program that has made its calls for a while.
+class LateCallsTest : public FirstAttachTest {
+ protected:
+  static constexpr int kSteps = 2500;
+  std::unique_ptr<Child> StartSteps() {
+    auto target = std::make_unique<Child>(
+        OnSimrocm({}, {"hip_markers", "-n", std::to_string(kSteps), "-s", "2"}),
+        Child::Options{.dies_with_us = true});
+    EXPECT_TRUE(Eventually([&] {
+      return ReadRuntimeStart(target->pid()).value_or(RuntimeStart::kNotLoaded) ==
+             RuntimeStart::kStarted;
+    }));
+    return target;
+  }
+  // The calls of one function in their order.
+  static std::vector<ApiCallRecord> Calls(const RecordedProcess& process,
+                                          const std::string& name) {
+    std::vector<ApiCallRecord> calls;
+    for (const ApiCallRecord& call : process.api_calls) {
+      const auto found = process.functions.find({call.domain, call.function});
+      if (found != process.functions.end() && found->second == name) {
+        calls.push_back(call);
+      }
+    }
+    std::sort(calls.begin(), calls.end(),
+              [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+    return calls;
+  }
+  // From the first marker on nothing is missing.
+  static void ExpectWithoutGap(const RecordedProcess& process, bool hip) {
+    const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
+    ASSERT_GT(pushes.size(), 10u);
+    const int first = atoi(&pushes[0].text[strlen("step ")]);
+    for (size_t i = 0; i < pushes.size(); ++i) {
+      EXPECT_EQ(pushes[i].text, "step " + std::to_string(first + static_cast<int>(i)));
+    }
+    const std::vector<ApiCallRecord> launches = Calls(process, "hipLaunchKernel");
+    const auto after = std::count_if(launches.begin(), launches.end(), [&](auto& call) {
+      return call.begin_ns > pushes[0].begin_ns && call.begin_ns < pushes.back().end_ns;
+    });
+    EXPECT_EQ(static_cast<size_t>(after), hip ? pushes.size() - 1 : 0u);
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_EQ(process.account.api_calls_dropped(), 0u);
+  }
+};
+
+TEST_F(LateCallsTest, HipAndMarkersOfAProcessThatRunsAlready) {
+  auto target = StartSteps();
+  Attacher attach(
+      directory_.path() + "/t.rwa", {target->pid()},
+      {"--hip-trace", "--marker-trace", "--kfd-topology", directory_.path()});
+  ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
+  const Finished end = target->Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_THAT(end.output, HasSubstr("markers=1 result=ok"));
+  EXPECT_EQ(end.errors, "");
+  const Finished attacher = attach.child().Wait();
+  EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+  const RecordedProcess process =
+      ReadRecording(directory_.path() + "/t.rwa").Process(target->pid());
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
+  ExpectWithoutGap(process, /*hip=*/true);
+  EXPECT_EQ(Calls(process, "roctxRangePushA").back().text,
+            "step " + std::to_string(kSteps - 1));
+  EXPECT_EQ(Calls(process, "hipFree").size(), 1u);
+  EXPECT_GT(process.dispatches.size(), 100u) << "recorded as before";
+  EXPECT_EQ(attach.Events("result").at(0).value("missing", nlohmann::json()),
+            nlohmann::json::array());
+}
+
+// Each recording has what it asks for.
+TEST_F(LateCallsTest, SeveralRecordings) {
+  auto target = StartSteps();
+  const pid_t pid = target->pid();
+  EXPECT_GT(Record(pid, {"--marker-trace"}, 0, "markers").value("api_calls", 0), 10);
+  EXPECT_EQ(Record(pid, {}, 0, "none").value("api_calls", 0), 0);
+  EXPECT_GT(
+      Record(pid, {"--hip-trace", "--marker-trace"}, 0, "both").value("api_calls", 0),
+      10);
+  const Finished end = target->Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_THAT(end.output, HasSubstr("result=ok"));
+  EXPECT_EQ(end.errors, "");
+  for (const char* name : {"markers", "both"}) {
+    SCOPED_TRACE(name);
+    const RecordedProcess process =
+        ReadRecording(directory_.path() + "/" + name + ".rwa").Process(pid);
+    ExpectWithoutGap(process, std::string(name) == "both");
+  }
+}
+#endif
 
 // Processes that were started with ROCP_TOOL_ATTACH=1.
 class AttachableTest : public FirstAttachTest {
@@ -420,6 +534,7 @@ TEST_F(AttachableTest, BesideAnotherTool) {
   auto target = StartTarget({"--attachable", "--tool", ROCATTACH_TEST_TOOL});
   const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
   EXPECT_THAT(result.value("entry", ""), testing::StartsWith("late"));
+  EXPECT_THAT(Missing(result, "another tool"), testing::Contains("markers"));
   End(target.get());
 }
 

@@ -1,7 +1,7 @@
 // rocprofiler-sdk in a process that was armed with the HSA tools: counters of whole
-// GPUs.
-#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_
-#define ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_
+// GPUs, calls of HIP and RCCL, markers.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SDK_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SDK_H_
 
 #include <stdint.h>
 
@@ -9,15 +9,18 @@
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/common/process.h"
 #include "userspace/collector/sdk/agents.h"
+#include "userspace/collector/sdk/api.h"
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/samples.h"
 
 namespace rocattach::collector {
 
-// The SDK is loaded when the first plan requests samples, and remains loaded. It is
-// used for device counting only: with such a tool it does not change queues, nor the
-// functions that create and ring them, so the HSA backend continues to record. What it
-// puts into the runtime's table for code objects calls what it found there.
+// The SDK is loaded when the first plan requests samples or calls, and remains loaded.
+// It is used for device counting and for calls of other libraries than the HSA runtime:
+// with such a tool it does not change queues, nor the functions that create and ring
+// them, so the HSA backend continues to record. What it puts into the runtime's table
+// for code objects calls what it found there. Calls of the HSA runtime are not traced:
+// for those it would replace every function of the table, above ours.
 //
 // Loading takes long, and must not delay other threads, so it has its own thread. The
 // order of its steps:
@@ -28,23 +31,24 @@ namespace rocattach::collector {
 //    setenv then replaces entries in place; otherwise it may move the array under
 //    another thread's getenv.
 // 3. rocprofiler_force_configure: the SDK calls us back to configure, then makes
-//    rocprofiler-register pass the table.
+//    rocprofiler-register pass the tables, those of HIP, RCCL and ROCTx too. It can be
+//    configured once only, so everything is, whatever the first plan requests.
 // 4. The variables are removed: children must not load the SDK.
-class LateSampler {
+class LateSdk {
  public:
-  // Starts the samples that `state` requests. False while the runtime has only just
-  // started or the SDK is being loaded: the plan stays pending, and the worker tries
-  // again later.
+  // Starts the samples and the tracing of calls that `state` requests. False while the
+  // runtime has only just started or the SDK is being loaded: the plan stays pending,
+  // and the worker tries again later.
   bool Start(const PlanState* state, PlanResult* result);
   // True if the plan of that generation waits for the SDK.
   bool Awaited(uint64_t generation) const {
     return LoadAcquire(&state_) == kLoading && generation == awaited_generation_;
   }
-  // The plan that samples is about to end. Without a ring there is no last sample.
+  // The plan that was started is about to end. Without a ring there is no last sample.
   void Finish(RingHandle* ring);
   // The worker's share of the work; nanoseconds until the next, 0: when woken.
   uint64_t Tick(RingHandle* ring);
-  // Stops, until a plan is started again. True if samples were being taken.
+  // Stops, until a plan is started again. True if something was being recorded.
   bool Pause();
   // At exit, before the SDK's own end.
   void End();
@@ -59,7 +63,21 @@ class LateSampler {
   static int OnInitialize(rocattach_sdk_client_finalize_fn finalize, void* self);
   static void OnFinalize(void* self);
 
+  static void OnApiCall(rocattach_sdk_callback_record record,
+                        rocattach_sdk_user_data* user_data, void* self);
+
+  struct ApiService {
+    rocattach_sdk_context_id context;
+    bool configured, on;
+  };
+
   void SetState(State state);
+  void ConfigureApi();
+  // With the lock.
+  PlanResult StartServices(const PlanState* state);
+  PlanResult StartApi(const rocattach_plan& plan);
+  // True if one was on.
+  bool StopApi();
   bool StartLoading();
   bool Load();
   bool ForceConfigure();
@@ -80,12 +98,15 @@ class LateSampler {
   bool initialized_ = false;
   uint32_t finalized_ = 0;
 
-  TinyLock lock_;  // held to start, stop or take samples
+  TinyLock lock_;  // held to start, stop or take samples, and to switch tracing
+  bool can_sample_ = false;
+  ApiService api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
   SdkAgents agents_;
   SdkConfigs configs_;
   SdkSamples samples_;
+  SdkApi api_;
 };
 
 }  // namespace rocattach::collector
 
-#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SDK_H_

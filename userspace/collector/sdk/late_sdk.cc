@@ -1,4 +1,4 @@
-#include "userspace/collector/sdk/late_sampler.h"
+#include "userspace/collector/sdk/late_sdk.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ constexpr size_t kStackBytes = 8 << 20;
 constexpr uint64_t kSettledNs = 500'000'000;
 
 // The object for OnConfigure, to which the SDK passes no user data.
-LateSampler* g_configuring = nullptr;
+LateSdk* g_configuring = nullptr;
 
 bool StartThread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
@@ -51,7 +51,7 @@ bool StartThread(void* (*run)(void*), void* argument) {
 
 }  // namespace
 
-bool LateSampler::Fail(const char* format, ...) {
+bool LateSdk::Fail(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text_, sizeof(text_), format, arguments);
@@ -59,7 +59,7 @@ bool LateSampler::Fail(const char* format, ...) {
   return false;
 }
 
-bool LateSampler::Start(const PlanState* state, PlanResult* result) {
+bool LateSdk::Start(const PlanState* state, PlanResult* result) {
   if (LoadAcquire(&state_) == kLoading) return false;
   // Inside hsa_init, or soon after it, the runtime may be only partly initialised.
   const uint64_t armed_ns = LoadRelaxed(&process_->memory.control()->armed_ns);
@@ -82,16 +82,72 @@ bool LateSampler::Start(const PlanState* state, PlanResult* result) {
                                 "rocprofiler-sdk has ended in this process");
     return true;
   }
-  const SdkPassTable* table = configs_.Build(
-      *state, result,
-      &process_->memory.plan()->selections[ROCATTACH_PLAN_SELECTION_COUNTERS]);
-  if (table != nullptr) *result = samples_.Start(state, table);
+  *result = StartServices(state);
   return true;
 }
 
-void LateSampler::Finish(RingHandle* ring) {
+PlanResult LateSdk::StartServices(const PlanState* state) {
+  const uint32_t kinds = state->plan.record_kinds;
+  if ((kinds & ROCATTACH_PLAN_RECORD_API) != 0) {
+    const PlanResult started = StartApi(state->plan);
+    if (!started.ok()) {
+      StopApi();
+      return started;
+    }
+  }
+  if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) == 0) return PlanResult();
+  PlanResult result;
+  if (!can_sample_) {
+    result = PlanResult::Error(ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
+                               "this rocprofiler-sdk has no device counting");
+  } else if (const SdkPassTable* table =
+                 configs_.Build(*state, &result,
+                                &process_->memory.plan()
+                                     ->selections[ROCATTACH_PLAN_SELECTION_COUNTERS])) {
+    result = samples_.Start(state, table);
+  }
+  if (!result.ok()) StopApi();
+  return result;
+}
+
+PlanResult LateSdk::StartApi(const rocattach_plan& plan) {
+  constexpr const char* kDomains[] = {"HSA", "HIP", "marker", "RCCL"};
+  static_assert(sizeof(kDomains) / sizeof(kDomains[0]) == ROCATTACH_PLAN_API_DOMAINS);
+  for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
+    ApiService& service = api_services_[d];
+    if (plan.api[d].enabled == 0) continue;
+    if (!service.configured) {
+      return PlanResult::Error(
+          ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
+          "rocprofiler-sdk, added to a running process, does not trace %s calls",
+          kDomains[d]);
+    }
+    const rocattach_sdk_status status = sdk_.start_context(service.context);
+    if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+      return PlanResult::Error(PlanErrorOf(status), status,
+                               "tracing of %s calls does not start: %s", kDomains[d],
+                               StatusName(sdk_, status));
+    }
+    service.on = true;
+  }
+  return PlanResult();
+}
+
+bool LateSdk::StopApi() {
+  bool any = false;
+  for (ApiService& service : api_services_) {
+    if (!service.on) continue;
+    sdk_.stop_context(service.context);
+    service.on = false;
+    any = true;
+  }
+  return any;
+}
+
+void LateSdk::Finish(RingHandle* ring) {
   if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return;
   TinyLockHolder hold(lock_);
+  StopApi();
   if (ring != nullptr) {
     samples_.Finish(ring);
   } else {
@@ -99,7 +155,7 @@ void LateSampler::Finish(RingHandle* ring) {
   }
 }
 
-uint64_t LateSampler::Tick(RingHandle* ring) {
+uint64_t LateSdk::Tick(RingHandle* ring) {
   if (const uint64_t retry_ns = LoadRelaxed(&retry_ns_); retry_ns != 0) {
     const uint64_t now = BootNs();
     if (retry_ns > now) return retry_ns - now;
@@ -109,36 +165,39 @@ uint64_t LateSampler::Tick(RingHandle* ring) {
   if (LoadAcquire(&state_) != kReady) return 0;
   TinyLockHolder hold(lock_);
   if (LoadAcquire(&finalized_) != 0) return 0;
+  api_.set_own_thread(ring->tid());
   const uint64_t next = samples_.Tick(BootNs(), ring);
   if (next == 0) return 0;
   const uint64_t now = BootNs();
   return next > now ? next - now : 1;
 }
 
-bool LateSampler::Pause() {
+bool LateSdk::Pause() {
   if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return false;
   TinyLockHolder hold(lock_);
-  const bool running = samples_.running();
+  const bool traced = StopApi();
+  const bool sampled = samples_.running();
   samples_.Stop();
-  return running;
+  return traced || sampled;
 }
 
-void LateSampler::End() {
+void LateSdk::End() {
   if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return;
   // If the worker hangs inside the SDK, we cannot call the SDK ourselves.
   const bool alone = lock_.LockFor(kExitPatienceMsec);
   StoreRelease(&finalized_, 1u);
   if (!alone) return;
+  StopApi();
   samples_.Stop();
   lock_.Unlock();
 }
 
-void LateSampler::SetState(State state) {
+void LateSdk::SetState(State state) {
   StoreRelease(&state_, static_cast<uint32_t>(state));
   StoreRelease(&process_->sdk_added, state >= kLoading ? 1u : 0u);
 }
 
-bool LateSampler::StartLoading() {
+bool LateSdk::StartLoading() {
   if (path_[0] != '/' || memchr(path_, '\0', sizeof(path_)) == nullptr) {
     Fail("the service named no library");
   } else if (&dlopen == nullptr || &dlsym == nullptr || &dlerror == nullptr) {
@@ -152,9 +211,9 @@ bool LateSampler::StartLoading() {
   return false;
 }
 
-void* LateSampler::LoadMain(void* self_pointer) {
+void* LateSdk::LoadMain(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach-late");
-  auto* self = static_cast<LateSampler*>(self_pointer);
+  auto* self = static_cast<LateSdk*>(self_pointer);
   // If the runtime has shut down meanwhile, this happens when it is back.
   const bool armed = LoadAcquire(&self->process_->phase) == kPhaseArmed;
   const State state = !armed ? kNone : self->Load() ? kReady : kFailed;
@@ -163,7 +222,7 @@ void* LateSampler::LoadMain(void* self_pointer) {
   return nullptr;
 }
 
-bool LateSampler::Load() {
+bool LateSdk::Load() {
   if (FindRegisterFunction("rocprofiler_register_library_api_table") == nullptr) {
     return Fail("the runtime has no rocprofiler-register");
   }
@@ -180,7 +239,7 @@ bool LateSampler::Load() {
   return done;
 }
 
-bool LateSampler::ForceConfigure() {
+bool LateSdk::ForceConfigure() {
   void* handle = dlopen(path_, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
@@ -202,9 +261,10 @@ bool LateSampler::ForceConfigure() {
               name != nullptr ? name : "unknown");
 }
 
-rocattach_sdk_configure_result* LateSampler::OnConfigure(
-    uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
-  LateSampler& self = *g_configuring;
+rocattach_sdk_configure_result* LateSdk::OnConfigure(uint32_t version, const char*,
+                                                     uint32_t,
+                                                     rocattach_sdk_client_id* client) {
+  LateSdk& self = *g_configuring;
   if (!self.process_->guard.Ours() || client == nullptr) return nullptr;
   self.version_ = version;
   if (version < kOldestVersion) {
@@ -217,13 +277,13 @@ rocattach_sdk_configure_result* LateSampler::OnConfigure(
   return &self.result_;
 }
 
-int LateSampler::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointer) {
-  auto* self = static_cast<LateSampler*>(self_pointer);
+int LateSdk::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointer) {
+  auto* self = static_cast<LateSdk*>(self_pointer);
   self->initialized_ = self->Initialize();
   return self->initialized_ ? 0 : 1;
 }
 
-bool LateSampler::Initialize() {
+bool LateSdk::Initialize() {
   Process& p = *process_;
   const rocattach_sdk_status status = agents_.Load(&sdk_, &p.dictionary, &p.agent_ids);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
@@ -232,14 +292,39 @@ bool LateSampler::Initialize() {
   DefineAccumulators(sdk_, agents_);
   configs_.Init(&sdk_, &agents_, &p.plans);
   samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
-  if (!samples_.Configure()) return Fail("it has no device counting");
+  can_sample_ = samples_.Configure();
+  api_.Init(&p.plans, &p.rings);
+  ConfigureApi();
   StoreRelaxed(&p.memory.control()->sdk_version, version_);
   return true;
 }
 
-void LateSampler::OnFinalize(void* self_pointer) {
+void LateSdk::ConfigureApi() {
+  // Not those of the HSA runtime.
+  constexpr rocattach_plan_api kDomains[] = {
+      ROCATTACH_PLAN_API_HIP, ROCATTACH_PLAN_API_MARKER, ROCATTACH_PLAN_API_RCCL};
+  for (rocattach_plan_api domain : kDomains) {
+    ApiService& service = api_services_[domain];
+    service.configured =
+        sdk_.create_context(&service.context) == ROCATTACH_SDK_STATUS_SUCCESS &&
+        api_.Configure(&sdk_, service.context, domain, &process_->dictionary,
+                       &OnApiCall, this);
+  }
+}
+
+void LateSdk::OnApiCall(rocattach_sdk_callback_record record,
+                        rocattach_sdk_user_data* user_data, void* self_pointer) {
+  auto* self = static_cast<LateSdk*>(self_pointer);
+  // A forked child that was attached to itself inherits the SDK's services, not ours.
+  if (self->process_->Live() && LoadAcquire(&self->state_) == kReady &&
+      LoadAcquire(&self->finalized_) == 0) {
+    self->api_.OnCall(record, user_data);
+  }
+}
+
+void LateSdk::OnFinalize(void* self_pointer) {
   ErrnoKeeper keep_errno;
-  auto* self = static_cast<LateSampler*>(self_pointer);
+  auto* self = static_cast<LateSdk*>(self_pointer);
   if (self->process_->guard.Ours()) self->End();
 }
 
