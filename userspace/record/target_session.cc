@@ -38,6 +38,10 @@ constexpr char kAttachedLate[] =
     "attached to later: it has dispatches, memory copies, allocations and, with "
     "rocprofiler-sdk 1.3 or later, counters of whole GPUs (--device-samples), calls of "
     "HIP and RCCL, and markers";
+// Followed by why it cannot be added.
+constexpr char kLoadedAtStart[] =
+    "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
+    "attached to later: ";
 // Those that an SDK which is added later can trace without touching the HSA runtime's
 // functions.
 constexpr uint32_t kLateApiDomains = 1u << ROCATTACH_PLAN_API_HIP |
@@ -219,7 +223,7 @@ void TargetSession::AddLateApi(TargetDescription* description) const {
     status = CheckSdkIsNotLoaded(id_.pid);
   }
   if (!status.ok()) {
-    absl::StrAppend(&description->missing_reason, "; here not: ", status.message());
+    description->missing_reason = absl::StrCat(kLoadedAtStart, status.message());
     return;
   }
   description->record_kinds |=
@@ -345,9 +349,12 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   absl::Status status;
   std::string cost;  // what the collector says of the start
   if (!answered) {
+    const bool late = waiting.patience_ns == kLateAnswerNs;
     status = absl::DeadlineExceededError(absl::StrCat(
         "its collector did not answer within ", waiting.patience_ns / 1'000'000,
-        " ms; the process may be stopped, or ending"));
+        late ? " ms; rocprofiler-sdk may still be loading, or hang while it does, or "
+               "the process may be stopped or ending"
+             : " ms; the process may be stopped, or ending"));
   } else if (const PlanAnswer answer = memory_->plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
     // EBUSY: its own dispatches are in the way.

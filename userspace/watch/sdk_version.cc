@@ -69,7 +69,8 @@ absl::Status CheckSdkIsNotLoaded(pid_t pid) {
       continue;
     }
     return absl::FailedPreconditionError(
-        "another tool in the process uses rocprofiler-sdk already");
+        "it has loaded rocprofiler-sdk already, for another tool or in an attempt to "
+        "add it that failed or has not ended");
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -245,6 +246,9 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_at_intercept_table_registration(
 SIMROCM_EXPORT rocattach_sdk_status
 rocprofiler_force_configure(rocattach_sdk_configure_fn configure) {
   if (InitStatus() == -1) return ROCATTACH_SDK_STATUS_ERROR_CONFIGURATION_LOCKED;
+  const std::string fault = simrocm::GetString("SIMROCM_FORCE_CONFIGURE");
+  while (fault == "hang") pause();
+  if (fault == "refuse") return ROCATTACH_SDK_STATUS_ERROR_CONFIGURATION_LOCKED;
   {
     std::lock_guard lock(Get().mutex);
     for (const Client* client : Get().clients) {
