@@ -4,13 +4,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 
 namespace rocattach {
 namespace {
 
 // How long Stop() waits: a file system that does not answer keeps its reader.
-constexpr absl::Duration kPatience = absl::Seconds(2);
+constexpr absl::Duration kStopTimeout = absl::Seconds(2);
 
 }  // namespace
 
@@ -18,31 +17,29 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 struct BackgroundRefresh::State {
   explicit State(Function given) : refresh(std::move(given)) {}
 
+  void AwaitRequest() ABSL_LOCKS_EXCLUDED(mutex) {
+    absl::MutexLock lock(&mutex);
+    mutex.Await(absl::Condition(&requested));
+    requested = false;
+  }
+
   const Function refresh;
-  absl::Notification stop, done;
   absl::Mutex mutex;
   bool requested ABSL_GUARDED_BY(mutex) = true;
 };
 
 BackgroundRefresh::BackgroundRefresh(Function refresh)
     : state_(std::make_shared<State>(std::move(refresh))),
-      thread_([state = state_] { Run(state); }) {}
+      thread_("rwa-workloads", kStopTimeout,
+              [state = state_](const DetachableThread::StopToken& stop) {
+                for (;;) {
+                  state->AwaitRequest();
+                  if (stop.stop_requested() || stop.WaitFor(state->refresh())) break;
+                }
+              }) {}
 
 BackgroundRefresh::~BackgroundRefresh() {
   Stop();
-}
-
-void BackgroundRefresh::Run(const std::shared_ptr<State>& state) {
-  for (;;) {
-    {
-      absl::MutexLock lock(&state->mutex);
-      state->mutex.Await(absl::Condition(&state->requested));
-      state->requested = false;
-    }
-    if (state->stop.HasBeenNotified()) break;
-    if (state->stop.WaitForNotificationWithTimeout(state->refresh())) break;
-  }
-  state->done.Notify();
 }
 
 void BackgroundRefresh::Request() {
@@ -51,14 +48,10 @@ void BackgroundRefresh::Request() {
 }
 
 void BackgroundRefresh::Stop() {
-  if (!thread_.joinable()) return;
-  state_->stop.Notify();
+  // First, so that what the request wakes does not begin again.
+  thread_.RequestStop();
   Request();
-  if (state_->done.WaitForNotificationWithTimeout(kPatience)) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
+  thread_.Stop();
 }
 
 }  // namespace rocattach

@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/time/time.h"
+#include "userspace/base/detachable_thread.h"
 
 namespace rocattach {
 
@@ -28,10 +28,9 @@ class BackgroundRefresh {
 
  private:
   struct State;
-  static void Run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;
-  std::thread thread_;
+  DetachableThread thread_;
 };
 
 }  // namespace rocattach

@@ -1,24 +1,23 @@
 #include "userspace/service/driver_backstop.h"
 
-#include <pthread.h>
-
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "userspace/base/clock_ticks.h"
 #include "userspace/gpus/kfd_processes.h"
 
 namespace rocattach {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(1);
+// How long Stop() waits for a reading.
+constexpr absl::Duration kStopTimeout = absl::Seconds(1);
 
 }  // namespace
 
+// Belongs to the thread too, which may be left behind.
 struct DriverBackstop::State {
   explicit State(Options given)
       : options(std::move(given)), begin_ticks(options.boot_ns() / ClockTickNs()) {}
@@ -35,7 +34,6 @@ struct DriverBackstop::State {
 
   const Options options;
   const uint64_t begin_ticks;  // when the service began
-  absl::Notification stop, done;
   absl::Mutex callbacks;
   bool stopped ABSL_GUARDED_BY(callbacks) = false;
   std::map<ProcessId, Standing> known ABSL_GUARDED_BY(callbacks);
@@ -76,32 +74,23 @@ bool DriverBackstop::State::Look(bool first) {
 
 DriverBackstop::DriverBackstop(Options options)
     : state_(std::make_shared<State>(std::move(options))),
-      thread_([state = state_] { Run(state); }) {}
+      thread_("rwa-driver", kStopTimeout,
+              [state = state_](const DetachableThread::StopToken& stop) {
+                for (bool first = true; state->Look(first); first = false) {
+                  if (stop.WaitFor(state->options.period)) break;
+                }
+              }) {}
 
 DriverBackstop::~DriverBackstop() {
   Stop();
 }
 
-void DriverBackstop::Run(const std::shared_ptr<State>& state) {
-  (void)pthread_setname_np(pthread_self(), "rwa-driver");
-  for (bool first = true; state->Look(first); first = false) {
-    if (state->stop.WaitForNotificationWithTimeout(state->options.period)) break;
-  }
-  state->done.Notify();
-}
-
 void DriverBackstop::Stop() {
-  if (!thread_.joinable()) return;
   {
     absl::MutexLock calling(&state_->callbacks);
     state_->stopped = true;
   }
-  state_->stop.Notify();
-  if (state_->done.WaitForNotificationWithTimeout(kPatience)) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
+  thread_.Stop();
 }
 
 }  // namespace rocattach

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/detachable_thread.h"
 #include "userspace/base/process.h"
 #include "userspace/gpus/gpu_roots.h"
 
@@ -50,10 +50,9 @@ class DriverBackstop {
 
  private:
   struct State;
-  static void Run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;
-  std::thread thread_;
+  DetachableThread thread_;
 };
 
 }  // namespace rocattach

@@ -8,7 +8,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/clock.h"
 #include "userspace/telemetry/gpu_use_totals.h"
@@ -17,7 +16,7 @@ namespace rocattach {
 namespace {
 
 // How long Stop() waits for a reading.
-constexpr absl::Duration kPatience = absl::Seconds(2);
+constexpr absl::Duration kStopTimeout = absl::Seconds(2);
 
 // A process whose control groups or environment cannot be read is tried again so often.
 constexpr int kMostReads = 5;
@@ -64,7 +63,6 @@ struct GpuMonitor::State {
   GpuUsageReader reader;                 // the thread's
   std::map<ProcessId, Known> workloads;  // the thread's
   bool failure_said = false;             // the thread's
-  absl::Notification done;
 
   // Held while functions of the options are called; before `mutex`.
   absl::Mutex callbacks;
@@ -72,7 +70,6 @@ struct GpuMonitor::State {
   mutable absl::Mutex mutex;
   GpuUseTotals totals ABSL_GUARDED_BY(mutex);
   GpuReadFailures failures ABSL_GUARDED_BY(mutex);
-  absl::Notification stop;
 };
 
 std::vector<const GpuDevice*> GpuMonitor::State::DevicesOf(
@@ -154,18 +151,17 @@ bool GpuMonitor::State::Round(bool everyone) {
 
 GpuMonitor::GpuMonitor(Options options)
     : state_(std::make_shared<State>(std::move(options))),
-      thread_([state = state_] { Run(state); }) {}
+      thread_("rwa-gpus", kStopTimeout,
+              [state = state_](const DetachableThread::StopToken& stop) {
+                const Options& given = state->options;
+                for (int round = 0; state->Round(round % given.everyone_every == 0);
+                     ++round) {
+                  if (stop.WaitFor(given.period)) break;
+                }
+              }) {}
 
 GpuMonitor::~GpuMonitor() {
   Stop();
-}
-
-void GpuMonitor::Run(const std::shared_ptr<State>& state) {
-  for (int round = 0;; ++round) {
-    if (!state->Round(round % state->options.everyone_every == 0)) break;
-    if (state->stop.WaitForNotificationWithTimeout(state->options.period)) break;
-  }
-  state->done.Notify();
 }
 
 void GpuMonitor::AddTo(NodeSnapshot* snapshot) const {
@@ -175,17 +171,11 @@ void GpuMonitor::AddTo(NodeSnapshot* snapshot) const {
 }
 
 void GpuMonitor::Stop() {
-  if (!thread_.joinable()) return;
   {
     absl::MutexLock calling(&state_->callbacks);
     state_->stopped = true;
   }
-  state_->stop.Notify();
-  if (state_->done.WaitForNotificationWithTimeout(kPatience)) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
+  thread_.Stop();
 }
 
 }  // namespace rocattach

@@ -4,13 +4,13 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "userspace/attribution/workload.h"
 #include "userspace/attribution/workload_completer.h"
+#include "userspace/base/detachable_thread.h"
 #include "userspace/base/process.h"
 #include "userspace/gpus/gpu_roots.h"
 #include "userspace/gpus/gpu_usage_reader.h"
@@ -52,10 +52,8 @@ class GpuMonitor {
  private:
   struct State;
 
-  static void Run(const std::shared_ptr<State>& state);
-
   const std::shared_ptr<State> state_;
-  std::thread thread_;
+  DetachableThread thread_;
 };
 
 }  // namespace rocattach
