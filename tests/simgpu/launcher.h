@@ -4,7 +4,9 @@
 #define ROCATTACH_TESTS_SIMGPU_LAUNCHER_H_
 
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,61 @@ static inline void launcher_preload(const char* path) {
   launcher_prepend("LD_LIBRARY_PATH", folder);
   launcher_prepend("LD_PRELOAD", slash + 1);
   free(folder);
+}
+
+#define LAUNCHER_MOST_OPTIONS 32
+
+// An option of a launcher. A list of them ends with one that has no name.
+struct launcher_option {
+  const char* name;  // without dashes
+  bool flag;         // it takes no argument
+  // The environment variable that is set to its argument, or to 1 by a flag; NULL: none.
+  const char* variable;
+  // What is set to its argument, or to `flag_value` by a flag; NULL: nothing.
+  const char** value;
+  const char* flag_value;
+};
+
+// Does what the options say. Returns the index of the command in `argv`. Ends the
+// program with status 0 after --help, with 2 for other options or without a command.
+static inline int launcher_parse(int argc, char** argv,
+                                 const struct launcher_option* options,
+                                 const char* help) {
+  enum { kHelp = 'h', kFirst = 256 };
+  struct option known[LAUNCHER_MOST_OPTIONS + 2] = {{"help", no_argument, NULL, kHelp}};
+  for (int i = 0; options[i].name != NULL && i < LAUNCHER_MOST_OPTIONS; i++) {
+    const int takes = options[i].flag ? no_argument : required_argument;
+    known[i + 1] = (struct option){options[i].name, takes, NULL, kFirst + i};
+  }
+  int number;
+  // "+": the command's own options are not ours.
+  while ((number = getopt_long(argc, argv, "+h", known, NULL)) != -1) {
+    if (number == kHelp) {
+      fputs(help, stdout);
+      exit(0);
+    }
+    if (number < kFirst) {
+      fprintf(stderr, "Try %s --help.\n", program_invocation_short_name);
+      exit(2);
+    }
+    const struct launcher_option* option = &options[number - kFirst];
+    if (option->variable != NULL) {
+      setenv(option->variable, option->flag ? "1" : optarg, 1);
+    }
+    if (option->value != NULL) {
+      *option->value = option->flag ? option->flag_value : optarg;
+    }
+  }
+  if (optind < argc) return optind;
+  fprintf(stderr, "%s: no command\nTry %s --help.\n", program_invocation_short_name,
+          program_invocation_short_name);
+  exit(2);
+}
+
+// Becomes the command.
+static inline _Noreturn void launcher_run(char** command) {
+  execvp(command[0], command);
+  launcher_fail("cannot run", command[0]);
 }
 
 #endif  // ROCATTACH_TESTS_SIMGPU_LAUNCHER_H_

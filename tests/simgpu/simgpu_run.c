@@ -1,6 +1,5 @@
 // simgpu-run: runs a command, and whatever it starts, on the simulated GPU.
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,45 +39,14 @@ static void prepend_library_path(void) {
 }
 
 int main(int argc, char** argv) {
-  static const struct option options[] = {{"arch", required_argument, NULL, 'a'},
-                                          {"count", required_argument, NULL, 'c'},
-                                          {"kernel-ns", required_argument, NULL, 'k'},
-                                          {"copy-mbps", required_argument, NULL, 'm'},
-                                          {"stats", required_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  int option;
-  // "+": the command's own options are not ours.
-  while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-    switch (option) {
-      case 'a':
-        setenv("SIMGPU_ARCH", optarg, 1);
-        break;
-      case 'c':
-        setenv("SIMGPU_COUNT", optarg, 1);
-        break;
-      case 'k':
-        setenv("SIMGPU_KERNEL_NS", optarg, 1);
-        break;
-      case 'm':
-        setenv("SIMGPU_COPY_MBPS", optarg, 1);
-        break;
-      case 's':
-        setenv("SIMGPU_STATS", optarg, 1);
-        break;
-      case 'h':
-        fputs(help, stdout);
-        return 0;
-      default:
-        fprintf(stderr, "simgpu-run: see simgpu-run --help\n");
-        return 2;
-    }
-  }
-  if (optind == argc) {
-    fprintf(stderr, "simgpu-run: no command; see simgpu-run --help\n");
-    return 2;
-  }
+  static const struct launcher_option options[] = {
+      {.name = "arch", .variable = "SIMGPU_ARCH"},
+      {.name = "count", .variable = "SIMGPU_COUNT"},
+      {.name = "kernel-ns", .variable = "SIMGPU_KERNEL_NS"},
+      {.name = "copy-mbps", .variable = "SIMGPU_COPY_MBPS"},
+      {.name = "stats", .variable = "SIMGPU_STATS"},
+      {.name = NULL}};
+  const int command = launcher_parse(argc, argv, options, help);
   prepend_library_path();
-  execvp(argv[optind], argv + optind);
-  launcher_fail("cannot run", argv[optind]);
+  launcher_run(argv + command);
 }

@@ -1,7 +1,6 @@
 // simrocm-run: runs a command on the simulated GPU with the simulated parts of a newer
 // ROCm: rocprofiler-register, rocprofiler-sdk and their bridge to the HSA runtime.
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,82 +69,38 @@ static void set_libraries(const char* folder) {
 }
 
 int main(int argc, char** argv) {
-  static const struct option options[] = {
-      {"arch", required_argument, NULL, 'a'},
-      {"count", required_argument, NULL, 'c'},
-      {"kernel-ns", required_argument, NULL, 'k'},
-      {"tool", required_argument, NULL, 't'},
-      {"preload", required_argument, NULL, 'p'},
-      {"interposition", no_argument, NULL, 'i'},
-      {"restartable", no_argument, NULL, 'r'},
-      {"attachable", no_argument, NULL, 'A'},
-      {"old-register", no_argument, NULL, 'R'},
-      {"old-attach", no_argument, NULL, 'o'},
-      {"log", required_argument, NULL, 'l'},
-      {"dispatch-log", required_argument, NULL, 'd'},
-      {"without-sdk", no_argument, NULL, 'w'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0}};
-  const char* libraries = "lib";
-  const char* preloaded = NULL;
-  int option;
-  while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-    switch (option) {
-      case 'a':
-        setenv("SIMGPU_ARCH", optarg, 1);
-        break;
-      case 'c':
-        setenv("SIMGPU_COUNT", optarg, 1);
-        break;
-      case 'k':
-        setenv("SIMGPU_KERNEL_NS", optarg, 1);
-        break;
-      case 't':
-        setenv("ROCP_TOOL_LIBRARIES", optarg, 1);
-        break;
-      case 'p':
-        preloaded = optarg;
-        break;
-      case 'i':
-        setenv("SIMROCM_QUEUE_INTERPOSITION", "1", 1);
-        break;
-      case 'r':
-        setenv("SIMROCM_RESTARTABLE", "1", 1);
-        break;
-      case 'A':
-        setenv("ROCP_TOOL_ATTACH", "1", 1);
-        break;
-      case 'R':
-        libraries = "lib/old-register";
-        break;
-      case 'o':
-        setenv("SIMROCM_OLD_ATTACH", "1", 1);
-        libraries = "lib/old-attach";
-        break;
-      case 'l':
-        setenv("SIMROCM_LOG", optarg, 1);
-        break;
-      case 'd':
-        setenv("SIMROCM_DISPATCH_LOG", optarg, 1);
-        break;
-      case 'w':
-        libraries = "lib/register-only";
-        break;
-      case 'h':
-        fputs(help, stdout);
-        return 0;
-      default:
-        fputs("Try simrocm-run --help.\n", stderr);
-        return 2;
-    }
-  }
-  if (optind >= argc) {
-    fputs("simrocm-run: no command\nTry simrocm-run --help.\n", stderr);
-    return 2;
-  }
+  static const char* libraries = "lib";
+  static const char* preloaded = NULL;
+  static const struct launcher_option options[] = {
+      {.name = "arch", .variable = "SIMGPU_ARCH"},
+      {.name = "count", .variable = "SIMGPU_COUNT"},
+      {.name = "kernel-ns", .variable = "SIMGPU_KERNEL_NS"},
+      {.name = "tool", .variable = "ROCP_TOOL_LIBRARIES"},
+      {.name = "preload", .value = &preloaded},
+      {.name = "interposition",
+       .flag = true,
+       .variable = "SIMROCM_QUEUE_INTERPOSITION"},
+      {.name = "restartable", .flag = true, .variable = "SIMROCM_RESTARTABLE"},
+      {.name = "attachable", .flag = true, .variable = "ROCP_TOOL_ATTACH"},
+      {.name = "old-register",
+       .flag = true,
+       .value = &libraries,
+       .flag_value = "lib/old-register"},
+      {.name = "old-attach",
+       .flag = true,
+       .variable = "SIMROCM_OLD_ATTACH",
+       .value = &libraries,
+       .flag_value = "lib/old-attach"},
+      {.name = "log", .variable = "SIMROCM_LOG"},
+      {.name = "dispatch-log", .variable = "SIMROCM_DISPATCH_LOG"},
+      {.name = "without-sdk",
+       .flag = true,
+       .value = &libraries,
+       .flag_value = "lib/register-only"},
+      {.name = NULL}};
+  const int command = launcher_parse(argc, argv, options, help);
   launcher_directory(directory);
   if (preloaded != NULL) launcher_preload(preloaded);
   set_libraries(libraries);
-  execvp(argv[optind], argv + optind);
-  launcher_fail("cannot run", argv[optind]);
+  launcher_run(argv + command);
 }

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/targets/hsa_support.h"
@@ -75,12 +74,7 @@ int main(int argc, char** argv) {
     printf("%s=%d\n", i % 2 == 0 ? "forked" : "spawned", (int)child);
     fflush(stdout);
   }
-  bool right = true;
-  for (uint64_t i = 0; i < workers; i++) {
-    int status;
-    if (wait(&status) < 0) die("wait failed");
-    right = right && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
+  const bool right = children_succeed(workers);
   atomic_store(&over, true);
   pthread_join(thread, NULL);
   check(hsa_shut_down(), "hsa_shut_down");

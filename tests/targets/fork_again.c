@@ -8,7 +8,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/targets/hsa_support.h"
@@ -81,12 +80,7 @@ int main(int argc, char** argv) {
     printf("child=%d\n", (int)child);
     fflush(stdout);
   }
-  bool right = true;
-  for (uint64_t i = 0; i < children; i++) {
-    int status;
-    if (wait(&status) < 0) die("wait failed");
-    right = right && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
+  const bool right = children_succeed(children);
   if (!open) check(hsa_init(), "hsa_init");
   run_increments(dispatches);
   check(hsa_shut_down(), "hsa_shut_down");

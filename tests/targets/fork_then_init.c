@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/targets/hsa_support.h"
@@ -30,12 +29,7 @@ int main(int argc, char** argv) {
       exit(0);
     }
   }
-  bool right = true;
-  for (uint64_t i = 0; i < children; i++) {
-    int status;
-    if (wait(&status) < 0) die("wait failed");
-    right = right && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
+  const bool right = children_succeed(children);
   printf("dispatches=%llu copies=0 bytes=0 children=%llu result=%s\n",
          (unsigned long long)(children * dispatches), (unsigned long long)children,
          right ? "ok" : "wrong");

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -285,6 +286,16 @@ void run_increments(uint64_t count) {
     die("%llu dispatches counted to %llu", (unsigned long long)count,
         (unsigned long long)counted);
   }
+}
+
+bool children_succeed(uint64_t count) {
+  bool right = true;
+  for (uint64_t i = 0; i < count; i++) {
+    int status;
+    if (wait(&status) < 0) die("wait: %s", strerror(errno));
+    right = right && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  return right;
 }
 
 void create_file(const char* path) {

@@ -78,6 +78,9 @@ void wait_for_zero(hsa_signal_t signal);
 // checks the result and cleans up. May be called from several threads at once.
 void run_increments(uint64_t count);
 
+// Waits for so many children. Whether all have ended with status 0.
+bool children_succeed(uint64_t count);
+
 // Creates an empty file.
 void create_file(const char* path);
 

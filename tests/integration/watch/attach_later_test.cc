@@ -280,7 +280,8 @@ TEST_F(ChildrenTest, ThoseThatStartLaterAreEnteredAtTheirWindows) {
 TEST_F(ChildrenTest, TheTreeMayBeOfBothKinds) {
   auto shell = StartShell(Words({"hsa_dispatch", "-n", "50"}) + "; wait");
   // The shell of the test has no other children; this one's parent is ours.
-  Child busy(OnSimgpu({"fork_later", "--ready", Path("ready"), "--until", Path("go")}),
+  Child busy(OnSimgpu({"fork_again", "--open", "--ready", Path("ready"), "--until",
+                       Path("go")}),
              {.dies_with_us = true});
   ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
   Attacher attach(Path("t.rwa"), {shell->pid(), busy.pid()}, {"--attach-children"});
@@ -302,8 +303,8 @@ TEST_F(ChildrenTest, TheTreeMayBeOfBothKinds) {
 // Its child has the collector in its memory, as that of a process that was entered at
 // its window has: it gets the same verdict, and both run on unharmed.
 TEST_F(ChildrenTest, AForkWithoutExecIsTreatedAsAtTheWindow) {
-  const std::vector<std::string> words = {"fork_later", "--ready", Path("ready"),
-                                          "--until", Path("go")};
+  const std::vector<std::string> words = {"fork_again",  "--open",  "--ready",
+                                          Path("ready"), "--until", Path("go")};
   Change();
   const Finished native = RunTarget(words);
   EXPECT_TRUE(native.exited_with(0)) << native.errors;

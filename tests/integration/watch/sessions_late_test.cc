@@ -287,8 +287,8 @@ class FirstAttachTest : public LateSessions {
   std::unique_ptr<Child> StartTarget(std::vector<std::string> simrocm = {}) {
     auto target = std::make_unique<Child>(
         OnSimrocm(std::move(simrocm),
-                  {"fork_later", "--ready", directory_.path() + "/ready", "--until",
-                   directory_.path() + "/end"}),
+                  {"fork_again", "--open", "--ready", directory_.path() + "/ready",
+                   "--until", directory_.path() + "/end"}),
         Child::Options{.dies_with_us = true});
     EXPECT_TRUE(Eventually(
         [&] { return std::filesystem::exists(directory_.path() + "/ready"); }));
