@@ -1,0 +1,26 @@
+// Which processes are attached to, and how they are entered and captured.
+#ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_PROCESS_OPTIONS_H_
+#define ROCATTACH_USERSPACE_CLI_OPTIONS_PROCESS_OPTIONS_H_
+
+#include "userspace/cli/options/watch_arguments.h"
+
+namespace rocattach {
+
+// Adds the options that select processes.
+void AddSelection(CLI::App* app, WatchArguments* args);
+
+// Adds --library and --collector.
+void AddLibraries(CLI::App* app, WatchArguments* args);
+
+// Adds --kfd-topology.
+void AddTopology(CLI::App* app, WatchArguments* args);
+
+// Adds the time limits, --capture, --ring-slots, --no-recording, and the libraries.
+void AddEntryOptions(CLI::App* app, WatchArguments* args);
+
+// Adds --backend.
+void AddBackend(CLI::App* app, WatchArguments* args);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_OPTIONS_PROCESS_OPTIONS_H_
