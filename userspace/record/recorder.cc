@@ -2,13 +2,10 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -31,13 +28,6 @@ constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
 // With this many records in one round, a target is busy: do not sleep.
 constexpr uint64_t kBusyRecords = 4096;
-// After recording was switched off, a hook may still be capturing.
-constexpr uint64_t kQuiesceNs = 20'000'000;
-// How often what is in flight then is looked at.
-constexpr timespec kQuiesceStep = {0, 2'000'000};
-
-// Time limit for draining all rings when the run ends.
-constexpr uint64_t kLastDrainNs = 10'000'000'000;
 
 v1::Process DescribeProcess(const Window& window) {
   v1::Process process = ProcessToProto(window.process);
@@ -70,6 +60,15 @@ Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
       observer_(observer),
       output_(std::move(output)),
       statistics_(BootNs()),
+      targets_([this](Target* target, const v1::ProcessEnd& end) {
+        recorder_thread_.AssertOwned();
+        CloseTarget(target, end);
+      }),
+      offers_(options_.targets,
+              uint64_t{options_.collector_config.map_wait_msec} * 1'000'000),
+      verdicts_({&statistics_, options_.meters, options_.stub_remover, observer_,
+                 options_.on_not_entered}),
+      pause_(&statistics_, observer_),
       governor_(options_.budget),
       topology_(options_.sdk_search.topology) {}
 
@@ -111,16 +110,17 @@ bool Recorder::RunOnThread(std::function<void()> task) {
 
 Target* Recorder::FindTarget(ProcessId id) {
   recorder_thread_.AssertOwned();
-  for (auto& [key, target] : targets_) {
-    if (target->has_memory() && target->id() == id) return target.get();
-  }
-  return ending_.Find(id);
+  return targets_.FindWithMemory(id);
 }
 
 void Recorder::UpdateMeters() {
   recorder_thread_.AssertOwned();
-  for (auto& [key, target] : targets_) target->UpdateMeter();
-  ending_.ForEach([](Target* target) { target->UpdateMeter(); });
+  targets_.UpdateMeters();
+}
+
+std::map<std::string, uint64_t> Recorder::CountTargets() const {
+  recorder_thread_.AssertOwned();
+  return targets_.CountByState();
 }
 
 bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up) {
@@ -132,10 +132,7 @@ bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give
     auto answer = std::make_shared<std::atomic<Answer>>(kNone);
     const bool asked = RunOnThread([this, answer] {
       recorder_thread_.AssertOwned();
-      const bool settled = std::none_of(
-          targets_.begin(), targets_.end(),
-          [](const auto& entry) { return entry.second->verdict() == Verdict::kOpen; });
-      answer->store(settled ? kSettled : kOpen);
+      answer->store(targets_.AllSettled() ? kSettled : kOpen);
     });
     if (!asked) return false;
     do {
@@ -146,21 +143,6 @@ bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give
   }
 }
 
-std::map<std::string, uint64_t> Recorder::CountTargets() const {
-  recorder_thread_.AssertOwned();
-  std::map<std::string, uint64_t> counts;
-  for (const Verdict verdict : {Verdict::kOpen, Verdict::kAttached, Verdict::kPassed,
-                                Verdict::kRefused, Verdict::kMissed}) {
-    counts[std::string(VerdictName(StateOf(verdict)))] = 0;
-  }
-  for (const auto& [key, target] : targets_) {
-    ++counts[std::string(VerdictName(StateOf(target->verdict())))];
-  }
-  uint64_t& ending = counts["ending"];
-  ending_.ForEach([&ending](Target*) { ++ending; });
-  return counts;
-}
-
 void Recorder::NoteBeforeSession(Target* target) {
   if (target->session() == nullptr) return;
   const uint64_t before = target->session()->TakeDispatchesBefore();
@@ -169,36 +151,9 @@ void Recorder::NoteBeforeSession(Target* target) {
 
 bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
   if (!target->has_memory()) return false;
-  const ProcessId id = target->id();
-  bool awaited = target->session()->Poll(now_ns);
+  const bool awaited = target->session()->Poll(now_ns);
   NoteBeforeSession(target);
-  if (options_.targets == nullptr) {
-    target->AcknowledgeMapped();
-    return awaited;
-  }
-  auto offered = offered_.find(id);
-  if (offered == offered_.end()) {
-    std::optional<TargetDescription> description =
-        target->session()->Describe(target->opened().sdk_missing);
-    if (description.has_value()) {
-      offered = offered_.emplace(id, now_ns).first;
-      options_.targets->OnTargetReady(id, *std::move(description),
-                                      !target->acknowledged());
-    }
-  }
-  // Whatever sessions do, the process does not wait longer than this. It begins to wait
-  // when it can be described, which may be long after its window has opened: until then
-  // it loads rocprofiler-sdk.
-  if (!target->acknowledged()) {
-    const bool waits = offered != offered_.end();
-    const uint64_t begin_ns = waits ? offered->second : target->opened().event.time_ns;
-    const uint64_t wait_ns =
-        uint64_t{options_.collector_config.map_wait_msec} * 1'000'000;
-    const bool expired = now_ns > begin_ns + wait_ns;
-    awaited |= !expired;
-    if (waits && expired) target->AcknowledgeMapped();
-  }
-  return awaited;
+  return offers_.Update(target, now_ns) || awaited;
 }
 
 void Recorder::Run() {
@@ -221,30 +176,30 @@ int Recorder::Round() {
   uint64_t most = 0;
   uint32_t running = 0;
   OperationCounts live;
-  ShareOut();
-  for (auto& [key, target] : targets_) {
-    most = std::max(most, target->Drain(now, shares_.Of(target->uid())));
+  targets_.ShareOut();
+  for (const auto& [key, target] : targets_.living()) {
+    most = std::max(most, targets_.Drain(target.get(), now));
     behind |= target->behind();
-    if (target->SettleFromCollector()) NoteVerdict(*target);
+    if (target->SettleFromCollector()) verdicts_.Notify(*target);
     NoteBelief(target.get());
     awaited |= ServeSession(target.get(), now);
     target->published = target->counts();
     live += target->published;
     running += target->has_memory() ? 1 : 0;
   }
-  DrainEnding(now);
-  live += ending_.Publish();
+  targets_.DrainEnding(now);
+  live += targets_.PublishEnding();
   statistics_.SetLive(live, running);
   running_ = running;
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
-  NotePause();
+  pause_.Update(output_);
   Govern(now);
-  if (most >= kBusyRecords || behind || !ending_.empty()) return 0;
+  if (most >= kBusyRecords || behind || targets_.has_ending()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
-  const bool at_rest =
-      targets_.empty() && early_.empty() && !paused_ && governor_.level().every();
+  const bool at_rest = targets_.living().empty() && early_.empty() &&
+                       !pause_.paused() && governor_.level().every();
   return at_rest ? -1 : 100;
 }
 
@@ -256,25 +211,12 @@ void Recorder::Govern(uint64_t now_ns) {
   reading.disk_bytes = output_.bytes();
   reading.attached = running_ > 0;
   if (!governor_.Update(reading)) return;
-  for (auto& [key, target] : targets_) {
+  for (const auto& [key, target] : targets_.living()) {
     target->SetSampling(governor_.level(), governor_.reason());
   }
   statistics_.NoteSampling(governor_.level());
   if (observer_ != nullptr) {
     observer_->OnSampling(governor_.level(), governor_.reason());
-  }
-}
-
-void Recorder::NotePause() {
-  if (paused_ != output_.paused().ok()) return;
-  paused_ = !paused_;
-  statistics_.SetPaused(paused_);
-  if (observer_ == nullptr) return;
-  if (paused_) {
-    dropped_before_pause_ = output_.records_dropped();
-    observer_->OnRecordingPaused(output_.paused());
-  } else {
-    observer_->OnRecordingResumed(output_.records_dropped() - dropped_before_pause_);
   }
 }
 
@@ -292,11 +234,6 @@ void Recorder::Dispatch(RecorderMessage message) {
   }
 }
 
-Target* Recorder::Find(const ProcessId& key) {
-  auto found = targets_.find(key);
-  return found == targets_.end() ? nullptr : found->second.get();
-}
-
 Target* Recorder::AddTarget(Window window) {
   v1::Process process = DescribeProcess(window);
   auto output = output_.OpenProcess(window.process, process);
@@ -304,18 +241,16 @@ Target* Recorder::AddTarget(Window window) {
     output_.Note(output.status());
     return nullptr;
   }
-  std::weak_ptr<UserMemory>& kept = user_memory_[window.event.uid];
-  std::shared_ptr<UserMemory> user = kept.lock();
-  if (user == nullptr) kept = user = std::make_shared<UserMemory>();
-  std::unique_ptr<Target>& target = targets_[ProcessIdOf(window.event)];
-  target = std::make_unique<Target>(std::move(window), *output, std::move(process),
-                                    &output_, std::move(user), &topology_);
-  return target.get();
+  const ProcessId key = ProcessIdOf(window.event);
+  std::shared_ptr<UserMemory> user = targets_.MemoryOfUser(window.event.uid);
+  return targets_.Add(
+      key, std::make_unique<Target>(std::move(window), *output, std::move(process),
+                                    &output_, std::move(user), &topology_));
 }
 
 void Recorder::Handle(Window window) {
   const ProcessId key = ProcessIdOf(window.event);
-  Target* target = Find(key);
+  Target* target = targets_.FindLiving(key);
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_UNRELATED) {
     return NoteUnrelated(key);
   }
@@ -323,14 +258,14 @@ void Recorder::Handle(Window window) {
     return NoteOverBudget(std::move(window));
   }
   if (target != nullptr) {
-    if (SettleBeforeReopen(target)) NoteVerdict(*target);
+    if (SettleBeforeReopen(target)) verdicts_.Notify(*target);
     target->Reopen(std::move(window));
   } else {
     target = AddTarget(std::move(window));
     if (target == nullptr) return;
   }
   statistics_.CountAttach(target->opened());
-  if (target->verdict() != Verdict::kOpen) NoteVerdict(*target);
+  verdicts_.Notify(*target);
   for (RecorderMessage& message : early_.Take(key)) Dispatch(std::move(message));
 }
 
@@ -349,7 +284,7 @@ void Recorder::NoteOverBudget(Window window) {
   auto output = output_.OpenProcess(window.process, process);
   if (!output.ok()) return output_.Note(output.status());
   Target target(std::move(window), *output, std::move(process), &output_);
-  NoteVerdict(target);
+  verdicts_.Notify(target);
   v1::ProcessEnd end;
   end.set_how(v1::ProcessEnd::STILL_RUNNING);
   end.set_time_ns(BootNs());
@@ -358,7 +293,7 @@ void Recorder::NoteOverBudget(Window window) {
 }
 
 void Recorder::Handle(Arrival arrival) {
-  Target* target = Find(ProcessIdOf(arrival.event));
+  Target* target = targets_.FindLiving(ProcessIdOf(arrival.event));
   if (target == nullptr) {
     ProcessId key = ProcessIdOf(arrival.event);
     early_.Keep(key, std::move(arrival), BootNs());
@@ -367,7 +302,7 @@ void Recorder::Handle(Arrival arrival) {
   if (const auto& failure = arrival.failure; failure.has_value()) {
     if (target->verdict() != Verdict::kOpen) return;
     target->Settle(Verdict::kRefused, failure->reason, failure->detail, failure->error);
-    NoteVerdict(*target);
+    verdicts_.Notify(*target);
     return;
   }
   target->SetMemory(std::move(arrival.memory), options_.recording,
@@ -383,8 +318,8 @@ void Recorder::Handle(Arrival arrival) {
 }
 
 void Recorder::Handle(WorkloadMessage found) {
-  Target* target = Find(found.process);
-  if (target == nullptr) target = ending_.Find(found.process);
+  Target* target = targets_.FindLiving(found.process);
+  if (target == nullptr) target = targets_.FindEnding(found.process);
   if (target != nullptr) {
     target->SetWorkload(std::move(found.workload));
     return;
@@ -395,7 +330,7 @@ void Recorder::Handle(WorkloadMessage found) {
 
 void Recorder::Handle(const rocattach_event& event) {
   ProcessId key = ProcessIdOf(event);
-  Target* target = Find(key);
+  Target* target = targets_.FindLiving(key);
   if (target == nullptr) {
     if (unrelated_.erase(key) == 0) early_.Keep(key, event, BootNs());
     return;
@@ -416,7 +351,7 @@ void Recorder::Handle(const rocattach_event& event) {
       v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.exit.wait_status));
       end.set_time_ns(event.time_ns);
       end.set_wall_ns(event.time_ns - event.start_ns);
-      EndTarget(key, end);
+      targets_.End(key, end);
       return;
     }
     case ROCATTACH_EVENT_EXEC: {
@@ -424,7 +359,7 @@ void Recorder::Handle(const rocattach_event& event) {
       end.set_how(v1::ProcessEnd::EXECED);
       end.set_time_ns(event.time_ns);
       end.set_wall_ns(event.time_ns - event.start_ns);
-      EndTarget(key, end);
+      targets_.End(key, end);
       return;
     }
     default:
@@ -432,38 +367,8 @@ void Recorder::Handle(const rocattach_event& event) {
   }
 }
 
-void Recorder::ShareOut() {
-  shares_.Clear();
-  for (const auto& [key, target] : targets_) {
-    if (target->behind()) shares_.Add(target->uid());
-  }
-  ending_.AddTo(&shares_);
-}
-
-void Recorder::DrainEnding(uint64_t now_ns) {
-  ending_.Drain(now_ns, shares_, [this](Target* target, const v1::ProcessEnd& end) {
-    recorder_thread_.AssertOwned();
-    CloseTarget(target, end);
-  });
-}
-
-void Recorder::EndTarget(const ProcessId& key, const v1::ProcessEnd& end) {
-  auto found = targets_.extract(key);
-  if (found.empty()) return;
-  std::unique_ptr<Target> target = std::move(found.mapped());
-  if (target->DrainLast(BootNs(), shares_.Of(target->uid()))) {
-    CloseTarget(target.get(), end);
-    return;
-  }
-  ending_.Add(std::move(target), end,
-              [this](Target* oldest, const v1::ProcessEnd& its_end) {
-                recorder_thread_.AssertOwned();
-                CloseTarget(oldest, its_end);
-              });
-}
-
 void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
-  if (SettleAtEnd(target, end)) NoteVerdict(*target);
+  if (SettleAtEnd(target, end)) verdicts_.Notify(*target);
   const bool attached = target->verdict() == Verdict::kAttached;
   const ProcessId id = target->id();
   NoteBelief(target);
@@ -473,7 +378,7 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (observer_ != nullptr && attached) {
     observer_->OnEnd(target->process(), end, account);
   }
-  if (offered_.erase(id) > 0) options_.targets->OnTargetGone(id);
+  offers_.Withdraw(id);
 }
 
 void Recorder::NoteBelief(Target* target) {
@@ -489,56 +394,20 @@ void Recorder::Scan(uint64_t now_ns) {
   last_scan_ns_ = now_ns;
   const bool note_losses = now_ns - last_losses_ns_ >= kLossesPeriodNs;
   if (note_losses) last_losses_ns_ = now_ns;
-  std::vector<ProcessId> gone;
-  for (auto& [key, target] : targets_) {
+  for (const auto& [key, target] : targets_.living()) {
     if (SettleIfNotLoaded(target.get(), now_ns, HasCollector) ||
         SettleIfOverdue(target.get(), now_ns, options_.report_timeout_ns)) {
-      NoteVerdict(*target);
+      verdicts_.Notify(*target);
     }
     if (note_losses) target->NoteLosses();
-    if (target->IsGone()) gone.push_back(key);
   }
-  EndLost(gone, now_ns);
-  absl::erase_if(user_memory_,
-                 [](const auto& entry) { return entry.second.expired(); });
-  early_.Expire(now_ns);
-}
-
-// The kernel's event, if any, precedes this: a pidfd becomes readable only after it.
-// One round of grace lets the event, which another thread posts, arrive first.
-void Recorder::EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns) {
-  for (const ProcessId& key : gone) {
-    if (!suspected_gone_.contains(key)) continue;
+  for (const ProcessId& key : targets_.FindLost()) {
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::LOST);
     end.set_time_ns(now_ns);
-    EndTarget(key, end);
+    targets_.End(key, end);
   }
-  suspected_gone_ = absl::flat_hash_set<ProcessId>(gone.begin(), gone.end());
-}
-
-void Recorder::NoteVerdict(const Target& target) {
-  if (target.verdict() == Verdict::kOpen) return;
-  statistics_.CountVerdict(target.verdict());
-  if (options_.meters != nullptr) options_.meters->OnVerdict(target.window());
-  if (target.verdict() == Verdict::kRefused) RemoveStub(target.opened());
-  if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
-  if (options_.on_not_entered != nullptr && MayBeEnteredLater(target.window())) {
-    options_.on_not_entered(target.id());
-  }
-}
-
-// A failed attach must leave nothing behind.
-void Recorder::RemoveStub(const Window& window) const {
-  if (options_.stub_remover == nullptr || window.outcome.stub_address == 0) return;
-  StubLocation location;
-  location.pid = static_cast<pid_t>(window.event.pid);
-  location.tid = static_cast<pid_t>(window.event.tid);
-  location.start_ns = window.event.start_ns;
-  location.address = window.outcome.stub_address;
-  location.stack_pointer = window.outcome.stub_stack_pointer;
-  location.window_id = window.event.time_ns;
-  options_.stub_remover->Remove(location);
+  early_.Expire(now_ns);
 }
 
 void Recorder::StopThread() {
@@ -561,49 +430,10 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
   return CloseAll(kernel);
 }
 
-void Recorder::Quiesce() {
-  for (auto& [key, target] : targets_) target->SetRecording(false);
-  const uint64_t begin_ns = BootNs();
-  for (;;) {
-    nanosleep(&kQuiesceStep, nullptr);
-    const uint64_t now_ns = BootNs();
-    bool has_inflight = false;
-    ShareOut();
-    for (auto& [key, target] : targets_) {
-      target->Drain(now_ns, shares_.Of(target->uid()));
-      has_inflight |= target->has_inflight() && !target->IsGone();
-    }
-    const uint64_t elapsed_ns = now_ns - begin_ns;
-    if (elapsed_ns >= kQuiesceNs &&
-        (!has_inflight || elapsed_ns >= options_.operations_timeout_ns)) {
-      return;
-    }
-  }
-}
-
 absl::Status Recorder::CloseAll(const rocattach_bpf_stats& kernel) {
   recorder_thread_.Adopt();
-  if (!targets_.empty()) Quiesce();
-  std::vector<std::pair<ProcessId, uint64_t>> started;
-  for (auto& [key, target] : targets_) {
-    started.emplace_back(key, target->opened().event.start_ns);
-  }
-  for (const auto& [key, start_ns] : started) {
-    v1::ProcessEnd end;
-    end.set_how(v1::ProcessEnd::STILL_RUNNING);
-    end.set_time_ns(BootNs());
-    end.set_wall_ns(BootNs() - start_ns);
-    EndTarget(key, end);
-  }
-  const uint64_t give_up_ns = BootNs() + kLastDrainNs;
-  while (!ending_.empty() && BootNs() < give_up_ns) {
-    ShareOut();
-    DrainEnding(BootNs());
-  }
-  ending_.CloseAll([this](Target* target, const v1::ProcessEnd& end) {
-    recorder_thread_.AssertOwned();
-    CloseTarget(target, end);
-  });
+  targets_.Quiesce(options_.operations_timeout_ns);
+  targets_.EndAll();
   return output_.Close(statistics_.Summary(kernel, inbox_.dropped()));
 }
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -22,16 +21,18 @@
 #include "userspace/base/thread_checker.h"
 #include "userspace/record/agent_topology.h"
 #include "userspace/record/arrival.h"
-#include "userspace/record/drain_shares.h"
 #include "userspace/record/early_messages.h"
-#include "userspace/record/ending_targets.h"
 #include "userspace/record/load_governor.h"
+#include "userspace/record/output_pause.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/recorder_inbox.h"
 #include "userspace/record/recorder_observer.h"
 #include "userspace/record/run_statistics.h"
+#include "userspace/record/session_offers.h"
 #include "userspace/record/target.h"
 #include "userspace/record/target_meter.h"
+#include "userspace/record/target_table.h"
+#include "userspace/record/verdict_notifier.h"
 #include "userspace/watch/stub_remover.h"
 #include "userspace/watch/window.h"
 
@@ -64,8 +65,9 @@ struct RecorderOptions {
   SdkSearch sdk_search;
 };
 
-// Owns a thread that drains all targets, and all of the output. The sink's calls only
-// queue: a slow disk does not delay the threads that hold processes.
+// Owns a thread that drains all targets, and all of the output: what comes from other
+// threads is queued, and changes targets in rounds there. The sink's calls only queue: a
+// slow disk does not delay the threads that hold processes.
 class Recorder : public WindowSink {
  public:
   static absl::StatusOr<std::unique_ptr<Recorder>> Start(RecorderOptions options,
@@ -114,8 +116,6 @@ class Recorder : public WindowSink {
   Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
   void StopThread();
   absl::Status CloseAll(const rocattach_bpf_stats& kernel);
-  // Stops recording, and drains until what is in flight has finished, or its time is up.
-  void Quiesce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Run();
   // One round: messages, then all targets. Returns how long to sleep, in ms; -1 until
   // the next message.
@@ -131,39 +131,23 @@ class Recorder : public WindowSink {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // A window that was refused in the kernel: only its verdict is recorded.
   void NoteOverBudget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  Target* Find(const ProcessId& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Opens the stream of a new target; null if that failed.
   Target* AddTarget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // The process has ended: it is removed from the table, and closed once it is drained.
-  void EndTarget(const ProcessId& key, const v1::ProcessEnd& end)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // It is drained, or out of time: verdict, account, totals.
   void CloseTarget(Target* target, const v1::ProcessEnd& end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Drains and closes what has ended, within each one's share.
-  void DrainEnding(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  void ShareOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Settles overdue verdicts, and finds ends that no kernel event reported.
   void Scan(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Ends targets whose processes have exited without an event.
-  void EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void NoteBeforeSession(Target* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Offers a target to sessions once it can be described, and serves its session. True
-  // if something is awaited.
+  // Serves a target's session, after it was offered to one. True if something is
+  // awaited.
   bool ServeSession(Target* target, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Notifies the observer, once, of a target with implausible numbers.
   void NoteBelief(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Counts a verdict and notifies the observer.
-  void NoteVerdict(const Target& target)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  void RemoveStub(const Window& window) const;
   // Records more or fewer dispatches of all targets, by what the service has used.
   void Govern(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Tells the observer that the output has begun or ceased to fail.
-  void NotePause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
 
   const RecorderOptions options_;
   RecorderObserver* const observer_;
@@ -175,24 +159,16 @@ class Recorder : public WindowSink {
 
   // Owned by thread_, and after its end by the caller of Finish() or Abandon().
   ThreadChecker recorder_thread_;
-  absl::flat_hash_map<ProcessId, std::unique_ptr<Target>> targets_
-      ABSL_GUARDED_BY(recorder_thread_);
-  EndingTargets ending_ ABSL_GUARDED_BY(recorder_thread_);
-  DrainShares shares_ ABSL_GUARDED_BY(recorder_thread_);
+  TargetTable targets_ ABSL_GUARDED_BY(recorder_thread_);
+  SessionOffers offers_ ABSL_GUARDED_BY(recorder_thread_);
+  VerdictNotifier verdicts_ ABSL_GUARDED_BY(recorder_thread_);
+  OutputPause pause_ ABSL_GUARDED_BY(recorder_thread_);
   EarlyMessages early_ ABSL_GUARDED_BY(recorder_thread_);
   LoadGovernor governor_ ABSL_GUARDED_BY(recorder_thread_);
-  // What each user's targets share.
-  absl::flat_hash_map<uint32_t, std::weak_ptr<UserMemory>> user_memory_
-      ABSL_GUARDED_BY(recorder_thread_);
   AgentTopology topology_ ABSL_GUARDED_BY(recorder_thread_);
   // Processes whose window was UNRELATED: the kernel reports their ends.
   absl::flat_hash_set<ProcessId> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
-  absl::flat_hash_set<ProcessId> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);
-  // When each could be described.
-  std::map<ProcessId, uint64_t> offered_ ABSL_GUARDED_BY(recorder_thread_);
   uint64_t last_scan_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
-  bool paused_ ABSL_GUARDED_BY(recorder_thread_) = false;
-  uint64_t dropped_before_pause_ ABSL_GUARDED_BY(recorder_thread_) = 0;
   uint64_t last_losses_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
 };
 

@@ -1,0 +1,95 @@
+#include "userspace/record/session_offers.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/record/target_fixture.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kNowNs = 9'000'000'000;
+constexpr uint64_t kWaitNs = 200'000'000;
+
+struct Offered : TargetObserver {
+  std::vector<std::pair<ProcessId, bool>> ready;  // and whether it waits
+  std::vector<ProcessId> gone;
+  void OnTargetReady(ProcessId target, TargetDescription, bool waiting) override {
+    ready.emplace_back(target, waiting);
+  }
+  void OnTargetGone(ProcessId target) override { gone.push_back(target); }
+};
+
+class SessionOffersTest : public TargetTest {
+ protected:
+  void SetUp() override {
+    TargetTest::SetUp();
+    target_ = NewTarget(Attached());
+    auto memory = CollectorMemory::MapFd(fake_.fd(), FakeCollector::Config());
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    target_->SetMemory(*std::move(memory), true, /*acknowledged=*/false);
+  }
+  // From now on it can be described.
+  void Describe() {
+    fake_.AddGpu(1, "gfx90a", "GPU-0123456789abcdef");
+    __atomic_store_n(&fake_.control()->backend, ROCATTACH_BACKEND_SDK,
+                     __ATOMIC_RELEASE);
+    target_->Drain(kNowNs);
+  }
+
+  FakeCollector fake_;
+  std::unique_ptr<Target> target_;
+  Offered offered_;
+};
+
+TEST_F(SessionOffersTest, WithoutSessionsNothingWaits) {
+  SessionOffers offers(nullptr, kWaitNs);
+  EXPECT_FALSE(offers.Update(target_.get(), kNowNs));
+  EXPECT_TRUE(target_->acknowledged());
+  offers.Withdraw(target_->id());
+}
+
+TEST_F(SessionOffersTest, OffersOnceWhatCanBeDescribed) {
+  SessionOffers offers(&offered_, kWaitNs);
+  offers.Update(target_.get(), kNowNs);
+  EXPECT_TRUE(offered_.ready.empty());
+  offers.Withdraw(target_->id());
+  EXPECT_TRUE(offered_.gone.empty()) << "nobody knows of it";
+  Describe();
+  EXPECT_TRUE(offers.Update(target_.get(), kNowNs));
+  EXPECT_TRUE(offers.Update(target_.get(), kNowNs));
+  ASSERT_EQ(offered_.ready.size(), 1u);
+  EXPECT_EQ(offered_.ready[0].first, target_->id());
+  EXPECT_TRUE(offered_.ready[0].second);
+  offers.Withdraw(target_->id());
+  offers.Withdraw(target_->id());
+  ASSERT_EQ(offered_.gone.size(), 1u);
+  EXPECT_EQ(offered_.gone[0], target_->id());
+}
+
+// It may load rocprofiler-sdk for longer than it would wait.
+TEST_F(SessionOffersTest, TheWaitBeginsWithTheOffer) {
+  SessionOffers offers(&offered_, kWaitNs);
+  offers.Update(target_.get(), kWindowNs + kWaitNs + 1);
+  EXPECT_FALSE(target_->acknowledged()) << "it has not been offered";
+  Describe();
+  EXPECT_TRUE(offers.Update(target_.get(), kNowNs));
+  EXPECT_TRUE(offers.Update(target_.get(), kNowNs + kWaitNs));
+  EXPECT_FALSE(target_->acknowledged());
+  EXPECT_FALSE(offers.Update(target_.get(), kNowNs + kWaitNs + 1));
+  EXPECT_TRUE(target_->acknowledged());
+}
+
+TEST_F(SessionOffersTest, ASessionEndsTheWait) {
+  SessionOffers offers(&offered_, kWaitNs);
+  Describe();
+  EXPECT_TRUE(offers.Update(target_.get(), kNowNs));
+  target_->AcknowledgeMapped();
+  EXPECT_FALSE(offers.Update(target_.get(), kNowNs));
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,38 @@
+// Offers new targets to sessions, and lets them run on.
+#ifndef ROCATTACH_USERSPACE_RECORD_SESSION_OFFERS_H_
+#define ROCATTACH_USERSPACE_RECORD_SESSION_OFFERS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "userspace/base/process.h"
+#include "userspace/record/recorder_observer.h"
+#include "userspace/record/target.h"
+
+namespace rocattach {
+
+// A target is offered once it can be described, and waits in its OnLoad for a session
+// meanwhile, for a limited time. Not thread-safe.
+class SessionOffers {
+ public:
+  // `observer` is offered the targets; null: there are no sessions, and nothing waits.
+  // `longest_wait_ns`: how long a target waits after it was offered.
+  SessionOffers(TargetObserver* observer, uint64_t longest_wait_ns)
+      : observer_(observer), longest_wait_ns_(longest_wait_ns) {}
+
+  // Offers a target, which has a collector, if that can be done now and has not been,
+  // and ends a wait that is over. True if the target is waiting.
+  bool Update(Target* target, uint64_t now_ns);
+  // The target has ended.
+  void Withdraw(const ProcessId& process);
+
+ private:
+  TargetObserver* const observer_;
+  const uint64_t longest_wait_ns_;
+  // When each was offered.
+  std::map<ProcessId, uint64_t> offered_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_SESSION_OFFERS_H_
