@@ -13,13 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/function_offset.h"
-#include "userspace/abi/geometry.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
-#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/record/settle_target.h"
 #include "userspace/service/collector_search.h"
+#include "userspace/service/collector_settings.h"
+#include "userspace/service/metrics_setup.h"
 #include "userspace/service/workload_message.h"
 #include "userspace/watch/library_path.h"
 #include "userspace/watch/running_process.h"
@@ -30,27 +29,8 @@ namespace {
 constexpr int kTickMsec = 500;
 // While processes are waited for.
 constexpr int kAwaitedTickMsec = 100;
-// Counters for metrics: how long they are counted in each period, and at which interval
-// they are read, which is also when another pass is due.
-constexpr uint64_t kMetricsCountingNs = 1'000'000'000;
-constexpr uint64_t kMetricsSampleNs = 100'000'000;
 // How long the last events of a command that has just ended may take to arrive.
 constexpr int kSettleMsec = 50;
-
-// Sizes of a collector's memory; sparse, only what is used costs anything.
-rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options) {
-  rocattach_collector_config config = {};
-  config.size = sizeof(config);
-  config.version = ROCATTACH_SHM_VERSION;
-  config.recording_flags = options.recording_flags;
-  config.recording = options.recording ? 1 : 0;
-  config.ring_count = 64;
-  config.ring_slots = options.ring_slots;
-  config.inflight_count = 65536;
-  config.dictionary_bytes = 32 << 20;
-  config.map_wait_msec = options.session_wait_msec;
-  return config;
-}
 
 // `late` may be null.
 WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* late) {
@@ -68,15 +48,7 @@ WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* lat
   return losses;
 }
 
-uint64_t MemoryBytes(rocattach_collector_config config) {
-  config.collector_path[0] = '/';  // any path: without one the config is invalid
-  collector::Geometry geometry;
-  return collector::ComputeGeometry(config, &geometry) ? geometry.total_bytes : 0;
-}
-
 }  // namespace
-
-Watcher::Watcher() : requested_([] { return BootNs() / 1'000'000; }) {}
 
 absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
                                                         WatcherObserver* observer) {
@@ -84,7 +56,6 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->options_ = std::move(options);
   watcher->observer_ = observer;
   RETURN_IF_ERROR(watcher->stop_.status());
-  RETURN_IF_ERROR(watcher->verdict_.status());
   RETURN_IF_ERROR(watcher->LoadProbe());
   watcher->FindLibraries();
   RETURN_IF_ERROR(watcher->StartRecorder());
@@ -116,8 +87,9 @@ absl::Status Watcher::LoadProbe() {
   if (o.only_cgroup.has_value()) probe.only_cgroup = o.only_cgroup->id();
   probe.only_followed = o.wait_for_start || o.follow_children;
   ASSIGN_OR_RETURN(probe_, KernelProbe::Load(probe));
-  targets_ = MakeTargets();
-  if (probe.only_followed) RETURN_IF_ERROR(targets_->Follow(&o.running));
+  running_attaches_ = MakeRunningAttaches();
+  RETURN_IF_ERROR(running_attaches_->changed().status());
+  if (probe.only_followed) RETURN_IF_ERROR(running_attaches_->Follow(&o.running));
   if (probe.hold) {
     ASSIGN_OR_RETURN(stop_guard_,
                      StopGuard::Start(std::clamp(o.hold_timeout_msec / 4, 5u, 50u)));
@@ -159,18 +131,6 @@ std::unique_ptr<SessionService> Watcher::MakeSessions() {
       });
 }
 
-void Watcher::MakeMetrics() {
-  WatcherOptions& o = options_;
-  o.metrics.consumers = 0;
-  const auto add = [&o](bool wanted, MetricsConsumer consumer) {
-    if (wanted) o.metrics.consumers |= static_cast<uint8_t>(consumer);
-  };
-  add(o.metrics_listen.has_value(), MetricsConsumer::kScrape);
-  add(o.otlp.has_value(), MetricsConsumer::kPush);
-  add(o.profile_push.has_value(), MetricsConsumer::kProfile);
-  if (o.metrics.consumers != 0) metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
-}
-
 absl::Status Watcher::StartRecorder() {
   const WatcherOptions& o = options_;
   RecorderOptions recorder;
@@ -178,7 +138,7 @@ absl::Status Watcher::StartRecorder() {
                      o.on_file_complete, o.rotation};
   recorder.recording = o.recording;
   recorder.budget = o.load_budget;
-  recorder.collector_config = DefaultCollectorConfig(o);
+  recorder.collector_config = CollectorConfigOf(o);
   if (o.catalog != nullptr && Attaches()) {
     sessions_ = MakeSessions();
     recorder.targets = sessions_->targets();
@@ -189,18 +149,16 @@ absl::Status Watcher::StartRecorder() {
   }
   if (Attaches()) {
     recorder.on_not_entered = [this](ProcessId process) {
-      if (late_attaches_ != nullptr) late_attaches_->Retry(process);
+      running_attaches_->Retry(process);
     };
     stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = stub_remover_.get();
   }
-  MakeMetrics();
+  metrics_ = MakeServiceMetrics(o);
   if (metrics_ != nullptr) recorder.meters = metrics_->meters();
   history_observer_ = std::make_unique<HistoryObserver>(
       history_.get(), observer_, [this](const v1::WindowEvent& verdict, pid_t pid) {
-        targets_->NoteSettled(pid);
-        requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
-        verdict_.Signal();
+        running_attaches_->NoteVerdict(pid, verdict);
       });
   ASSIGN_OR_RETURN(recorder_,
                    Recorder::Start(std::move(recorder), history_observer_.get()));
@@ -215,7 +173,8 @@ absl::Status Watcher::StartSessions() {
       if (metrics_ != nullptr) metrics_->AddOwnSession(session_);
     }
   }
-  return CountForMetrics();
+  if (sessions_ == nullptr || metrics_ == nullptr) return absl::OkStatus();
+  return CountForMetrics(options_, sessions_.get(), metrics_.get());
 }
 
 absl::Status Watcher::StartServer() {
@@ -226,23 +185,7 @@ absl::Status Watcher::StartServer() {
   }
   server_ =
       std::make_unique<WindowServer>(probe_.get(), recorder_.get(), ServerOptions());
-  running_attacher_ = std::make_unique<RunningAttacher>(probe_.get(), server_.get(),
-                                                        libraries_->known());
-  running_attacher_->set_patience(absl::Milliseconds(options_.idle_patience_msec));
-  running_attacher_->set_returns_unentered(options_.wait_for_start);
-  if (Attaches()) {
-    listener_entries_ = std::make_unique<ListenerEntries>();
-    running_attacher_->set_sdk_entry(listener_entries_.get());
-  }
-  late_attaches_ = std::make_unique<LateAttaches>(
-      [attacher = running_attacher_.get()](const std::vector<pid_t>& pids) {
-        return attacher->Attach(pids);
-      },
-      [this](const std::map<pid_t, absl::Status>& failed) {
-        NoteUnentered(failed);
-        if (observer_ != nullptr) observer_->OnRunningDone();
-      },
-      [this](const std::map<pid_t, absl::Status>& failed) { NoteUnentered(failed); });
+  running_attaches_->Start(server_.get(), libraries_->known());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
   return server_->Start();
@@ -256,11 +199,12 @@ absl::Status Watcher::WatchNew() {
   late.hold_timeout_msec = options_.hold_timeout_msec;
   late.wanted = [this](pid_t pid) {
     return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
-           (!targets_->follows() || targets_->IsFollowed(pid)) && server_->Allows(pid);
+           (!running_attaches_->follows() || running_attaches_->IsFollowed(pid)) &&
+           server_->Allows(pid);
   };
   if (Attaches()) {
     late.enter_late = [this](const ProcessId& process) {
-      late_attaches_->Enter(process);
+      running_attaches_->Enter(process);
     };
   }
   DriverBackstop::Options backstop;
@@ -288,50 +232,7 @@ absl::Status Watcher::ServeMetrics() {
     workloads->AddTo(snapshot);
     snapshot->window_losses = ReadWindowLosses(*probe, late);
   });
-  if (options_.otlp.has_value()) {
-    RETURN_IF_ERROR(metrics_->Push(*options_.otlp, recorder_.get(),
-                                   [observer = observer_](const absl::Status& state) {
-                                     if (observer != nullptr) {
-                                       observer->OnMetricsPush(state);
-                                     }
-                                   }));
-  }
-  if (options_.profile_push.has_value()) {
-    RETURN_IF_ERROR(
-        metrics_->PushProfiles(*options_.profile_push, recorder_.get(),
-                               [observer = observer_](const absl::Status& state) {
-                                 if (observer != nullptr)
-                                   observer->OnProfilePush(state);
-                               }));
-  }
-  if (!options_.metrics_listen.has_value()) return absl::OkStatus();
-  return metrics_->Listen(*options_.metrics_listen, recorder_.get());
-}
-
-absl::Status Watcher::CountForMetrics() {
-  if (options_.metrics_counters.empty() || sessions_ == nullptr ||
-      metrics_ == nullptr) {
-    return absl::OkStatus();
-  }
-  FilterSpec spec;
-  spec.kind = FilterKind::kCountersSampler;
-  spec.counters = {options_.metrics_counters};
-  spec.sample_interval_ns = kMetricsSampleNs;
-  // What a GPU lacks is left out there.
-  spec.optional = options_.metrics_counters;
-  SessionRequest request;
-  request.filters = {std::move(spec)};
-  request.periods = {{options_.metrics_counters_period_ns - kMetricsCountingNs,
-                      kMetricsCountingNs, /*repeat=*/0}};
-  request.yields = true;
-  auto session = sessions_->Start(std::move(request));
-  if (!session.ok()) {
-    return absl::Status(session.status().code(),
-                        absl::StrCat("--metrics-counters: ",
-                                     WithoutStatusName(session.status().message())));
-  }
-  metrics_->AddOwnSession(*session);
-  return absl::OkStatus();
+  return PublishMetrics(options_, recorder_.get(), observer_, metrics_.get());
 }
 
 void Watcher::TrackWorkloads() {
@@ -357,47 +258,18 @@ void Watcher::TrackWorkloads() {
   workloads_ = std::make_unique<WorkloadTracking>(std::move(options));
 }
 
-void Watcher::NoteUnentered(const std::map<pid_t, absl::Status>& failed) {
-  std::map<pid_t, absl::Status> final;
-  for (const auto& [pid, why] : failed) {
-    bool is_new = false;
-    if (!absl::IsAborted(why) || !targets_->AwaitSafePoint(pid, why, &is_new)) {
-      targets_->NoteSettled(pid);
-      final[pid] = why;
-    } else if (is_new && observer_ != nullptr) {
-      observer_->OnNotStarted(pid, why, /*awaited=*/true);
-    }
-    requested_.Remove(pid);
-  }
-  NoteNotAttached(final);
-  verdict_.Signal();
-}
-
-void Watcher::NoteNotAttached(const std::map<pid_t, absl::Status>& failed) {
-  for (const auto& [pid, status] : failed) {
-    // What has ended meanwhile cannot be told from another process of its number.
-    if (const auto ticks = ReadStartTicks(pid); ticks.ok()) {
-      history_->NoteNotAttached({pid, *ticks}, status.message());
-    }
-    if (observer_ != nullptr) observer_->OnNotAttached(pid, status);
-  }
-}
-
-std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
-  RunningTargetsOptions targets;
-  targets.wait = options_.wait_for_start;
-  targets.wait_timeout_msec = options_.wait_timeout_msec;
-  targets.children = options_.follow_children;
-  targets.on_not_started = [this](pid_t pid, const absl::Status& why, bool awaited) {
-    if (observer_ != nullptr) observer_->OnNotStarted(pid, why, awaited);
-  };
-  targets.on_loaded = [this](pid_t pid) {
+std::unique_ptr<RunningAttaches> Watcher::MakeRunningAttaches() {
+  RunningAttaches::Options running;
+  running.wait_for_start = options_.wait_for_start;
+  running.wait_timeout_msec = options_.wait_timeout_msec;
+  running.follow_children = options_.follow_children;
+  running.idle_patience_msec = options_.idle_patience_msec;
+  running.use_listeners = Attaches();
+  running.on_loaded = [this](pid_t pid) {
     (void)libraries_->ArmMappedBy(pid, probe_.get());
   };
-  targets.on_given_up = [this](pid_t pid, const absl::Status& why) {
-    NoteNotAttached({{pid, why}});
-  };
-  return std::make_unique<RunningTargets>(probe_.get(), std::move(targets));
+  return std::make_unique<RunningAttaches>(probe_.get(), history_.get(), observer_,
+                                           std::move(running));
 }
 
 bool Watcher::IsInScope(pid_t pid) const {
@@ -421,12 +293,7 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
 void Watcher::AttachToRunning() {
   const std::vector<pid_t> pids = RunningProcesses();
   if (pids.empty() && options_.running.empty()) return;
-  RequestAttaches(targets_->Started(pids));
-}
-
-void Watcher::RequestAttaches(std::vector<pid_t> pids) {
-  requested_.Add(pids);
-  late_attaches_->Request(std::move(pids));
+  running_attaches_->Attach(pids);
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
@@ -438,19 +305,20 @@ WindowServerOptions Watcher::ServerOptions() const {
     server.sdk_search = options_.sdk_search;
   }
   server.on_late_window = [this](const rocattach_event& event, bool served) {
-    running_attacher_->OnLateWindow(event, served);
+    running_attaches_->OnLateWindow(event, served);
   };
   server.on_window = [this](const rocattach_event& event) {
     const auto pid = static_cast<pid_t>(event.pid);
     if (late_libraries_ != nullptr) late_libraries_->NoteWindow(event);
-    if (options_.wait_for_start) targets_->NoteWindow(pid);
+    running_attaches_->NoteWindow(pid);
     if (workloads_ != nullptr) {
       workloads_->Request(ProcessId::StartedAt(pid, event.start_ns), event.cgroup_id);
     }
   };
-  if (targets_->follows() || options_.only_cgroup.has_value()) {
+  if (running_attaches_->follows() || options_.only_cgroup.has_value()) {
     server.wanted = [this](pid_t pid) {
-      return IsInScope(pid) && (!targets_->follows() || targets_->IsFollowed(pid));
+      return IsInScope(pid) &&
+             (!running_attaches_->follows() || running_attaches_->IsFollowed(pid));
     };
   }
   server.policy.rules = options_.policy;
@@ -474,8 +342,8 @@ WindowServerOptions Watcher::ServerOptions() const {
     }
     return std::string();
   };
-  server.collector.config = DefaultCollectorConfig(options_);
-  server.collector.memory_bytes = MemoryBytes(server.collector.config);
+  server.collector.config = CollectorConfigOf(options_);
+  server.collector.memory_bytes = CollectorMemoryBytes(server.collector.config);
   if (collector_ != nullptr) {
     const CollectorFile::Choice* copy = collector_->copy();
     server.collector.file = copy != nullptr ? *copy : collector_->original();
@@ -489,7 +357,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 Watcher::~Watcher() {
   if (backstop_ != nullptr) backstop_->Stop();
   StopLateLibraries();
-  if (late_attaches_ != nullptr) late_attaches_->Stop();
+  if (running_attaches_ != nullptr) running_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
@@ -555,7 +423,7 @@ bool Watcher::StopsNow(RunResult* result) {
 
 bool Watcher::DurationBegins() const {
   if (!options_.duration_from_attach) return true;
-  if (!requested_.settled()) return false;
+  if (!running_attaches_->settled()) return false;
   return !options_.wait_for_start || recorder_->Totals().attached > 0;
 }
 
@@ -571,7 +439,7 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
   uint64_t deadline_ns = 0;
   for (;;) {
     const uint64_t now = BootNs();
-    int timeout = targets_->waits() ? kAwaitedTickMsec : kTickMsec;
+    int timeout = running_attaches_->waits() ? kAwaitedTickMsec : kTickMsec;
     if (duration_ns != 0 && deadline_ns == 0 && DurationBegins()) {
       deadline_ns = now + duration_ns;
     }
@@ -584,16 +452,15 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
           std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
     }
     // poll() ignores an entry without a descriptor.
-    pollfd fds[4] = {{stop_.fd(), POLLIN, 0},
-                     {child_fd, POLLIN, 0},
-                     {written_fd, POLLIN, 0},
-                     {deadline_ns == 0 ? verdict_.fd() : -1, POLLIN, 0}};
+    pollfd fds[4] = {
+        {stop_.fd(), POLLIN, 0},
+        {child_fd, POLLIN, 0},
+        {written_fd, POLLIN, 0},
+        {deadline_ns == 0 ? running_attaches_->changed().fd() : -1, POLLIN, 0}};
     int ready = poll(fds, 4, timeout);
-    if (fds[3].revents != 0) verdict_.Clear();
+    if (fds[3].revents != 0) running_attaches_->changed().Clear();
     if (on_tick) on_tick();
-    if (std::vector<pid_t> started = targets_->Poll(); !started.empty()) {
-      RequestAttaches(std::move(started));
-    }
+    running_attaches_->Poll();
     ReapOrphans(command_.get());
     if (ready <= 0) continue;
     if (fds[2].revents != 0 && probe_ != nullptr) DisarmWritten();
@@ -631,36 +498,40 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   const uint64_t duration_ns = options_.duration_msec * 1'000'000;
   Wait(duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
+  Finish(&result);
+  return result;
+}
+
+void Watcher::Finish(RunResult* result) {
   if (backstop_ != nullptr) backstop_->Stop();
   // In this order: nothing that was begun fails because the run is over.
-  late_attaches_->Stop();
+  running_attaches_->Stop();
   probe_->SetPaused(true);
   AwaitVerdicts();
   server_->Stop();
-  if (late_libraries_ != nullptr) result.missed_windows = late_libraries_->Finish();
+  if (late_libraries_ != nullptr) result->missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) {
     sessions_->Close();
     for (const SessionInfo& info : sessions_->List()) {
       if (info.number != session_) continue;
-      result.session_refused = info.refused_by_all;
-      result.session_measures = NeedsSdk(options_.session.filters);
+      result->session_refused = info.refused_by_all;
+      result->session_measures = NeedsSdk(options_.session.filters);
     }
   }
   // What rocprofiler-sdk delivers at a detach is still recorded.
-  if (listener_entries_ != nullptr) listener_entries_->DetachAll();
+  running_attaches_->DetachListeners();
   if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
-  result.kernel = probe_->ReadStats();
-  result.refusals = probe_->ReadRefusals();
-  result.output_status = recorder_->Finish(result.kernel);
-  result.totals = recorder_->Totals();
-  const RunTotals& totals = result.totals;
-  result.session_too_late =
-      result.session_measures && options_.session.periods.empty() &&
+  result->kernel = probe_->ReadStats();
+  result->refusals = probe_->ReadRefusals();
+  result->output_status = recorder_->Finish(result->kernel);
+  result->totals = recorder_->Totals();
+  const RunTotals& totals = result->totals;
+  result->session_too_late =
+      result->session_measures && options_.session.periods.empty() &&
       totals.before_session > 0 && totals.dispatches <= totals.before_session &&
       totals.measured + totals.samples + totals.api_calls + totals.memory == 0;
-  result.files = recorder_->files();
-  return result;
+  result->files = recorder_->files();
 }
 
 }  // namespace rocattach

@@ -23,12 +23,9 @@
 #include "userspace/service/child_command.h"
 #include "userspace/service/driver_backstop.h"
 #include "userspace/service/history_observer.h"
-#include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
-#include "userspace/service/listener_entries.h"
 #include "userspace/service/process_history.h"
-#include "userspace/service/requested_attaches.h"
-#include "userspace/service/running_targets.h"
+#include "userspace/service/running_attaches.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
 #include "userspace/service/watcher_observer.h"
@@ -41,7 +38,6 @@
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
-#include "userspace/watch/running_attacher.h"
 #include "userspace/watch/stop_guard.h"
 #include "userspace/watch/window_server.h"
 
@@ -98,7 +94,7 @@ class Watcher {
   // as well.
   const std::vector<pid_t>& running() const { return options_.running; }
   // With follow_children or wait_for_start: a process lives that can have a window.
-  bool FollowsAny() const { return targets_->FollowsAny(); }
+  bool FollowsAny() const { return running_attaches_->FollowsAny(); }
   // Where metrics are served; empty: nowhere.
   std::string metrics_address() const {
     return metrics_ == nullptr ? "" : metrics_->address();
@@ -126,7 +122,7 @@ class Watcher {
   void RequestStop(int forward_signal);
 
  private:
-  Watcher();
+  Watcher() = default;
   // Whether processes are entered.
   bool Attaches() const { return options_.attach && !options_.dry_run; }
   // The steps of Start(), in this order; a step with nothing to do is OK.
@@ -137,8 +133,6 @@ class Watcher {
   absl::Status StartSessions();
   absl::Status StartServer();
   std::unique_ptr<SessionService> MakeSessions();
-  // If anything reads metrics.
-  void MakeMetrics();
   WindowServerOptions ServerOptions() const;
   // With metrics: serves and pushes them. An error if it cannot listen.
   absl::Status ServeMetrics();
@@ -154,7 +148,7 @@ class Watcher {
   std::vector<pid_t> RunningProcesses() const;
   // Begins to attach to them.
   void AttachToRunning();
-  std::unique_ptr<RunningTargets> MakeTargets();
+  std::unique_ptr<RunningAttaches> MakeRunningAttaches();
   // Whether the duration that was asked for counts from now on.
   bool DurationBegins() const;
   // The run is over. What was begun gets its verdict, unless that takes long or another
@@ -164,17 +158,11 @@ class Watcher {
   // fills in the result.
   void Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
             RunResult* result);
+  // Ends what the run has begun, everything in its order, and fills in the rest of the
+  // result.
+  void Finish(RunResult* result);
   // Handles a request to stop; true: stop at once.
   bool StopsNow(RunResult* result);
-
-  // Attaches to these soon.
-  void RequestAttaches(std::vector<pid_t> pids);
-  // Processes that have no window after an attempt, with the reason.
-  void NoteUnentered(const std::map<pid_t, absl::Status>& failed);
-  // Reports running processes that a late attach could not be begun for.
-  void NoteNotAttached(const std::map<pid_t, absl::Status>& failed);
-  // Measures counters for metrics from now on.
-  absl::Status CountForMetrics();
 
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
@@ -188,17 +176,12 @@ class Watcher {
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
-  // The recorder notifies these of verdicts.
-  std::unique_ptr<RunningTargets> targets_;
-  RequestedAttaches requested_;
-  WakeEvent verdict_;  // wakes Run(), which may wait for one
+  // Outlives the recorder and the server.
+  std::unique_ptr<RunningAttaches> running_attaches_;
   std::unique_ptr<Recorder> recorder_;
   // These end before the recorder, those that use others before them.
   std::unique_ptr<WorkloadTracking> workloads_;
-  std::unique_ptr<ListenerEntries> listener_entries_;
-  std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<WindowServer> server_;
-  std::unique_ptr<LateAttaches> late_attaches_;    // ends before the server
   std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new
   std::unique_ptr<DriverBackstop> backstop_;       // as well; ends before both
   uint64_t session_ = 0;  // the one that the options request; 0: none
