@@ -1,4 +1,5 @@
-// The end of a run on the console: what was seen, recorded, and lost.
+#include "userspace/cli/watch/watch_summary.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
-#include "userspace/cli/watch/watch_console.h"
 #include "userspace/cli/watch/watch_words.h"
 
 namespace rocattach {
@@ -48,7 +48,7 @@ Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
 
 }  // namespace
 
-void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
+void WatchSummary::PrintMissed(const MissedWindows& missed) const {
   constexpr std::pair<MissReason, const char*> kTexts[] = {
       {MissReason::kLate,
        "started a new copy of the HSA runtime before it had a probe: recorded from a "
@@ -69,14 +69,14 @@ void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
     if (count == 0) continue;
     const std::string processes =
         count == 1 ? "1 process" : absl::StrCat(HumanCount(count), " processes");
-    Say(LogLevel::kWarning, "missed_windows", absl::StrCat(processes, " ", text));
+    out_->Say(LogLevel::kWarning, "missed_windows", absl::StrCat(processes, " ", text));
   }
 }
 
-void WatchConsole::SummarizeSession(const RunResult& result) {
+void WatchSummary::PrintSession(const RunResult& result) const {
   if (result.session_refused) {
-    SayError("session_empty",
-             "the session collected nothing: every process refused it");
+    out_->SayError("session_empty",
+                   "the session collected nothing: every process refused it");
     return;
   }
   const RunTotals& totals = result.totals;
@@ -97,22 +97,24 @@ void WatchConsole::SummarizeSession(const RunResult& result) {
         absl::StrCat(HumanCount(totals.memory), " allocations and releases of memory"));
   }
   if (result.session_too_late) {
-    SayError("session_empty",
-             absl::StrCat("the session collected nothing: when it was in force, ",
-                          HumanCount(totals.before_session),
-                          " dispatches had been made already. Let new processes wait "
-                          "longer for it: --session-wait-msec"));
+    out_->SayError(
+        "session_empty",
+        absl::StrCat("the session collected nothing: when it was in force, ",
+                     HumanCount(totals.before_session),
+                     " dispatches had been made already. Let new processes wait "
+                     "longer for it: --session-wait-msec"));
   } else if (what.empty()) {
-    SayError("session_empty",
-             "the session collected nothing: nothing matched its filters within its "
-             "periods");
+    out_->SayError(
+        "session_empty",
+        "the session collected nothing: nothing matched its filters within its "
+        "periods");
   } else if (!options_.quiet && !options_.json) {
-    Say(LogLevel::kInfo, "session_collected",
-        absl::StrCat("the session collected ", absl::StrJoin(what, ", ")));
+    out_->Say(LogLevel::kInfo, "session_collected",
+              absl::StrCat("the session collected ", absl::StrJoin(what, ", ")));
   }
 }
 
-void WatchConsole::SummarizeJson(const RunResult& result) {
+void WatchSummary::PrintJson(const RunResult& result) const {
   const RunTotals& totals = result.totals;
   Json line = {{"event", "summary"},
                {"windows",
@@ -141,56 +143,55 @@ void WatchConsole::SummarizeJson(const RunResult& result) {
                {"files", result.files},
                {"command_runs_on", result.command_runs_on},
                {"output_error", std::string(result.output_status.message())}};
-  Print("%s\n", WatchEventText(line).c_str());
+  out_->AddEvent(line);
 }
 
-void WatchConsole::SummarizeLosses(const RunResult& result) {
+void WatchSummary::PrintLosses(const RunResult& result) const {
   if (!result.output_status.ok()) {
-    Say(LogLevel::kError, "output_incomplete",
+    out_->Say(
+        LogLevel::kError, "output_incomplete",
         absl::StrCat("the recording is incomplete: ", result.output_status.message()));
   }
   const uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
   if (lost_windows > 0) {
-    Say(LogLevel::kWarning, "events_lost",
-        absl::StrCat(HumanCount(lost_windows),
-                     " kernel events were lost: windows may have been missed"));
+    out_->Say(LogLevel::kWarning, "events_lost",
+              absl::StrCat(HumanCount(lost_windows),
+                           " kernel events were lost: windows may have been missed"));
   }
-  SummarizeMissed(result.missed_windows);
+  PrintMissed(result.missed_windows);
   if (const uint64_t count = result.totals.not_believable; count > 0) {
-    Say(LogLevel::kWarning, "not_believable",
-        absl::StrCat(
-            count == 1 ? "1 process" : absl::StrCat(HumanCount(count), " processes"),
-            " reported impossible numbers, so the losses are unknown"));
+    out_->Say(LogLevel::kWarning, "not_believable",
+              absl::StrCat(count == 1 ? "1 process"
+                                      : absl::StrCat(HumanCount(count), " processes"),
+                           " reported impossible numbers, so the losses are unknown"));
   }
   for (const UserRefusals& user : result.refusals) {
-    Say({.level = LogLevel::kWarning,
-         .event = "over_budget",
-         .message = absl::StrCat(
-             HumanCount(user.windows), " windows of ", BudgetUser(user.uid),
-             " were refused: over the user's budget (--windows-per-second, "
-             "--processes-per-user)"),
-         .uid = user.uid});
+    out_->Say({.level = LogLevel::kWarning,
+               .event = "over_budget",
+               .message = absl::StrCat(
+                   HumanCount(user.windows), " windows of ", BudgetUser(user.uid),
+                   " were refused: over the user's budget (--windows-per-second, "
+                   "--processes-per-user)"),
+               .uid = user.uid});
   }
 }
 
-void WatchConsole::Summarize(const RunResult& result) {
-  absl::MutexLock lock(&mutex_);
+void WatchSummary::Print(const RunResult& result) const {
+  if (unnamed_.session_refused > 0) {
+    out_->Say(LogLevel::kInfo, "session_refused",
+              absl::StrCat(HumanCount(unnamed_.session_refused),
+                           " more session refusals, for the same reasons"));
+  }
+  PrintSession(result);
+  if (options_.json) return PrintJson(result);
+  PrintLosses(result);
+  if (!options_.quiet) PrintTotals(result);
+}
+
+void WatchSummary::PrintTotals(const RunResult& result) const {
   const RunTotals& totals = result.totals;
-  ClearLiveLine();
-  ReportLeftOut();
-  if (session_refusals_unsaid_ > 0) {
-    Say(LogLevel::kInfo, "session_refused",
-        absl::StrCat(HumanCount(session_refusals_unsaid_),
-                     " more session refusals, for the same reasons"));
-  }
-  SummarizeSession(result);
-  if (options_.json) {
-    SummarizeJson(result);
-    return;
-  }
-  SummarizeLosses(result);
-  if (options_.quiet) return;
-  Say(LogLevel::kInfo, "summary",
+  out_->Say(
+      LogLevel::kInfo, "summary",
       absl::StrCat(
           HumanCount(totals.attached), " attached, ", HumanCount(totals.passed),
           " passed, ", HumanCount(totals.refused), " refused, ",
@@ -202,30 +203,31 @@ void WatchConsole::Summarize(const RunResult& result) {
           totals.dropped + totals.unseen == 0
               ? ", 0 lost"
               : WatchLossText(totals.dropped, totals.unseen)));
-  if (refused_unsaid_ > 0) {
-    Say(LogLevel::kInfo, "refused",
-        absl::StrCat(HumanCount(refused_unsaid_),
-                     " of those that were refused are not named: same reasons"));
+  if (unnamed_.refused > 0) {
+    out_->Say(LogLevel::kInfo, "refused",
+              absl::StrCat(HumanCount(unnamed_.refused),
+                           " of those that were refused are not named: same reasons"));
   }
-  if (passed_unsaid_ > 0) {
-    Say(LogLevel::kInfo, "passed",
-        absl::StrCat(HumanCount(passed_unsaid_),
-                     " of those that passed are not named: same reasons"));
+  if (unnamed_.passed > 0) {
+    out_->Say(LogLevel::kInfo, "passed",
+              absl::StrCat(HumanCount(unnamed_.passed),
+                           " of those that passed are not named: same reasons"));
   }
   if (totals.unrelated > 0) {
-    Say(LogLevel::kInfo, "unrelated",
-        absl::StrCat(HumanCount(totals.unrelated),
-                     " other GPU processes started meanwhile"));
+    out_->Say(LogLevel::kInfo, "unrelated",
+              absl::StrCat(HumanCount(totals.unrelated),
+                           " other GPU processes started meanwhile"));
   }
   if (totals.hit_to_released.count() > 0) {
-    Say(LogLevel::kInfo, "held",
-        absl::StrCat("held ", DistributionText(totals.hit_to_released)));
+    out_->Say(LogLevel::kInfo, "held",
+              absl::StrCat("held ", DistributionText(totals.hit_to_released)));
   }
   for (const std::string& file : result.files) {
-    Say(LogLevel::kInfo, "wrote", absl::StrCat("wrote ", file));
+    out_->Say(LogLevel::kInfo, "wrote", absl::StrCat("wrote ", file));
   }
   if (result.command_runs_on) {
-    Say(LogLevel::kInfo, "command_runs_on",
+    out_->Say(
+        LogLevel::kInfo, "command_runs_on",
         "--duration-msec elapsed; waiting for the command, which continues unrecorded");
   }
 }

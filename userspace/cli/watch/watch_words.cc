@@ -31,8 +31,4 @@ std::string SamplingText(const SamplingLevel& level, const std::string& why) {
                       ": ", why);
 }
 
-std::string WatchEventText(const nlohmann::ordered_json& event) {
-  return event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 }  // namespace rocattach

@@ -18,11 +18,6 @@ std::string WatchLossText(uint64_t dropped, uint64_t unseen);
 nlohmann::ordered_json SamplingJson(const SamplingLevel& level, const std::string& why);
 std::string SamplingText(const SamplingLevel& level, const std::string& why);
 
-// One line of --json, without a newline. A target's text must not be able to break out
-// of it or of a terminal; the recorder has made it valid UTF-8 without control
-// characters already.
-std::string WatchEventText(const nlohmann::ordered_json& event);
-
 }  // namespace rocattach
 
 #endif  // ROCATTACH_USERSPACE_CLI_WATCH_WATCH_WORDS_H_

@@ -1,0 +1,71 @@
+// The lines of rocattach-watch's console.
+#ifndef ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_OUTPUT_H_
+#define ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_OUTPUT_H_
+
+#include <stdio.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "userspace/cli/terminal/line_output.h"
+#include "userspace/cli/terminal/log_line.h"
+
+namespace rocattach {
+
+struct WatchConsoleOptions {
+  bool json = false;  // events for programs, instead of the log
+  LogFormat log_format = LogFormat::kText;
+  bool quiet = false;
+  bool attach = false;  // the user wants attaches: windows let go are reported
+  // Of processes that pass, only the first for each reason is reported.
+  bool passed_once = false;
+  // A status line: not together with a command's own output.
+  bool live = true;
+  uint32_t lines_per_second = 0;  // about one user's processes; 0: no limit
+  FILE* out = stderr;
+};
+
+// Writes entries of the log, events for programs and the live line, without waiting for
+// a reader. Not thread-safe.
+class ConsoleOutput {
+ public:
+  explicit ConsoleOutput(const WatchConsoleOptions& options);
+  // Waits for the reader as long as it makes progress.
+  ~ConsoleOutput();
+
+  // An entry of the log.
+  void Say(const LogEntry& entry);
+  void Say(LogLevel level, absl::string_view event, std::string message) {
+    Say({.level = level, .event = event, .message = std::move(message)});
+  }
+  // An error on standard error, regardless of the other output.
+  void SayError(absl::string_view event, std::string message);
+  // One event for programs.
+  void AddEvent(const nlohmann::ordered_json& event);
+  // Shows this until something else is said, on a terminal only.
+  void ShowLive(absl::string_view text);
+  void ClearLive();
+  // Writes what can be written.
+  void Flush() { out_.Flush(); }
+  // Lines that were lost since the last call, because they were not read in time.
+  uint64_t TakeLinesLost();
+
+  // The live line can be shown.
+  bool shows_live() const { return shows_live_; }
+
+ private:
+  const LogFormat log_format_;
+  const bool shows_live_;
+  const bool to_standard_error_;
+  LineOutput out_;
+  LineOutput errors_{2};  // where that is not the same
+  bool live_shown_ = false;
+  uint64_t lines_lost_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_OUTPUT_H_
