@@ -33,16 +33,17 @@ std::unique_ptr<ServiceMetrics> MakeServiceMetrics(const WatcherOptions& options
 absl::Status PublishMetrics(const WatcherOptions& options, Recorder* recorder,
                             WatcherObserver* observer, ServiceMetrics* metrics) {
   if (options.otlp.has_value()) {
-    RETURN_IF_ERROR(metrics->Push(
-        *options.otlp, recorder, [observer](const absl::Status& state) {
+    RETURN_IF_ERROR(
+        metrics->Push(*options.otlp, recorder, [observer](const absl::Status& state) {
           if (observer != nullptr) observer->OnMetricsPush(state);
         }));
   }
   if (options.profile_push.has_value()) {
-    RETURN_IF_ERROR(metrics->PushProfiles(
-        *options.profile_push, recorder, [observer](const absl::Status& state) {
-          if (observer != nullptr) observer->OnProfilePush(state);
-        }));
+    RETURN_IF_ERROR(metrics->PushProfiles(*options.profile_push, recorder,
+                                          [observer](const absl::Status& state) {
+                                            if (observer != nullptr)
+                                              observer->OnProfilePush(state);
+                                          }));
   }
   if (!options.metrics_listen.has_value()) return absl::OkStatus();
   return metrics->Listen(*options.metrics_listen, recorder);

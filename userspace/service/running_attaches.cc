@@ -20,7 +20,8 @@ RunningAttaches::RunningAttaches(KernelProbe* probe, ProcessHistory* history,
                 .children = options_.follow_children,
                 .on_not_started =
                     [observer](pid_t pid, const absl::Status& why, bool awaited) {
-                      if (observer != nullptr) observer->OnNotStarted(pid, why, awaited);
+                      if (observer != nullptr)
+                        observer->OnNotStarted(pid, why, awaited);
                     },
                 .on_loaded = options_.on_loaded,
                 .on_given_up =
