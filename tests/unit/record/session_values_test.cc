@@ -1,0 +1,392 @@
+// Values of counters, of dispatches and of samples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/unit/record/session_records_fixture.h"
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using SessionValuesTest = SessionRecordsTest;
+
+// A slot of instances of these counters, at position 1, 2 and so on.
+rocattach_instances InstancesOf(uint64_t operation, uint16_t slot,
+                                const std::vector<uint64_t>& counters) {
+  rocattach_instances instances = {};
+  instances.kind = ROCATTACH_RECORD_INSTANCES;
+  instances.slot = slot;
+  instances.correlation_id = operation;
+  for (const uint64_t counter : counters) {
+    instances.value[instances.count] = {
+        counter << ROCATTACH_INSTANCE_COUNTER_SHIFT | (instances.count + 1u),
+        static_cast<double>(100 * counter + instances.count)};
+    ++instances.count;
+  }
+  return instances;
+}
+
+TEST_F(SessionValuesTest, ADispatchWaitsForItsValues) {
+  EXPECT_TRUE(TakeCounted(1));
+  Take(Values(1, 0));
+  EXPECT_THAT(Delivered(), IsEmpty());
+  Take(Values(1, 1));
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_counters);
+  EXPECT_EQ(Delivered()[0].record.correlation_id, 1u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
+  EXPECT_EQ(counts().counted, 1u);
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  const WrittenRecords written = Finish();
+  ASSERT_EQ(written.counters.size(), 3u);
+  for (uint16_t i = 0; i < 3; ++i) {
+    const CounterRecord& record = written.counters[i];
+    EXPECT_EQ(record.session, kSession);
+    EXPECT_EQ(record.plan, kPlanId);
+    EXPECT_EQ(record.operation, 1u);
+    EXPECT_EQ(record.kernel_id, 1u);
+    EXPECT_EQ(record.agent_id, kAgent);
+    EXPECT_EQ(record.counter, i);
+    EXPECT_EQ(record.instances, 4u);
+    EXPECT_EQ(record.sum, 10 * (i + 1));
+    EXPECT_EQ(record.minimum, 1);
+    EXPECT_EQ(record.maximum, 9);
+  }
+}
+
+TEST_F(SessionValuesTest, ValuesBelongToTheirRing) {
+  TakeCounted(1, 0);
+  TakeCounted(2, 5);
+  Take(Values(1, 0), 0);
+  TakeValuesOf(2, 5);
+  Take(Values(1, 1), 0);
+  ASSERT_EQ(Delivered().size(), 2u);
+  EXPECT_EQ(Delivered()[0].record.correlation_id, 2u);
+  EXPECT_EQ(Delivered()[1].record.correlation_id, 1u);
+  EXPECT_EQ(counts().counted, 2u);
+}
+
+TEST_F(SessionValuesTest, ValuesOfAnotherPassAreThatPasss) {
+  TakeCounted(1);
+  rocattach_values values = Values(1, 0);
+  values.pass = 1;
+  values.slots = 1;
+  values.count = 1;
+  Take(values);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Delivered()[0].pass, 1u);
+  const WrittenRecords written = Finish();
+  ASSERT_EQ(written.counters.size(), 1u);
+  EXPECT_EQ(written.counters[0].pass, 1u);
+}
+
+// Whatever the target's memory says: what the plan did not ask for is not believed.
+TEST_F(SessionValuesTest, ValuesThatThePlanCannotHaveAreInvalid) {
+  const std::vector<std::function<void(rocattach_values*)>> changes = {
+      [](auto* v) { v->correlation_id = 2; },
+      [](auto* v) { v->agent_id = 2; },
+      [](auto* v) { v->plan_generation += 2; },
+      [](auto* v) { v->slot = 1; },
+      [](auto* v) { v->slots = 0; },
+      [](auto* v) { v->slots = 4; },
+      [](auto* v) { v->count = 0; },
+      [](auto* v) { v->count = ROCATTACH_VALUES_PER_SLOT + 1; },
+      [](auto* v) { v->of = ROCATTACH_RECORD_SAMPLE; },
+      [](auto* v) { v->pass = 2; },
+      [](auto* v) { v->value[1].counter = 3; },
+      [](auto* v) { v->value[1].instances = 0; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    TakeCounted(1);
+    rocattach_values values = Values(1, 0);
+    changes[i](&values);
+    Take(values);
+    EXPECT_EQ(counts().counted_invalid, i + 1) << i;
+    // Once, however many follow.
+    Take(Values(1, 1));
+    EXPECT_EQ(counts().counted_invalid, i + 1) << i;
+  }
+  EXPECT_THAT(Delivered(), IsEmpty());
+  EXPECT_EQ(counts().counted, 0u);
+}
+
+TEST_F(SessionValuesTest, ValuesMustNotChangeFromSlotToSlot) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  rocattach_values values = Values(1, 1);
+  values.slots = 3;
+  Take(values);
+  EXPECT_EQ(counts().counted_invalid, 1u);
+  TakeCounted(2);
+  Take(Values(2, 0));
+  values = Values(2, 1);
+  values.pass = 1;
+  Take(values);
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  TakeCounted(3);
+  Take(Values(3, 0));
+  Take(Values(3, 0));
+  EXPECT_EQ(counts().counted_invalid, 3u);
+  EXPECT_THAT(Delivered(), IsEmpty());
+}
+
+TEST_F(SessionValuesTest, WhatInterruptsValuesMakesThemInvalid) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  TakeCounted(2);
+  Take(Values(1, 1));
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  // At the end, too.
+  TakeCounted(3, 1);
+  records_->End();
+  EXPECT_EQ(counts().counted_invalid, 3u);
+  EXPECT_EQ(counts().counted, 0u);
+  EXPECT_THAT(Delivered(), IsEmpty());
+}
+
+// What is drained at once is taken at once, and checked as slot by slot.
+TEST_F(SessionValuesTest, AllValuesAtOnce) {
+  TakeCounted(1);
+  const std::vector<RecordSlot> slots = {SlotOf(Values(1, 0)), SlotOf(Values(1, 1)),
+                                         SlotOf(Sample(1))};
+  EXPECT_EQ(records_->TakeAllValues(0, slots), 2u);
+  EXPECT_EQ(records_->TakeAllValues(0, slots), 0u) << "they have been taken";
+  TakeCounted(2);
+  TakeValuesOf(2);
+  ASSERT_EQ(Delivered().size(), 2u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
+  EXPECT_EQ(counts().counted, 2u);
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  const WrittenRecords written = Finish();
+  ASSERT_EQ(written.counters.size(), 6u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(written.counters[i].operation, 1u);
+    EXPECT_EQ(written.counters[3 + i].operation, 2u);
+    EXPECT_EQ(written.counters[i].counter, written.counters[3 + i].counter);
+    EXPECT_EQ(written.counters[i].sum, written.counters[3 + i].sum);
+    EXPECT_EQ(written.counters[i].pass, written.counters[3 + i].pass);
+  }
+}
+
+TEST_F(SessionValuesTest, NothingIsTakenAtOnceThatIsNotRight) {
+  using Change = void (*)(rocattach_values*);
+  const Change kChanges[] = {
+      [](rocattach_values* v) { ++v->kind; },
+      [](rocattach_values* v) { ++v->slots; },
+      [](rocattach_values* v) { ++v->slot; },
+      [](rocattach_values* v) { v->count = 0; },
+      [](rocattach_values* v) { v->count = 3; },
+      [](rocattach_values* v) { ++v->correlation_id; },
+      [](rocattach_values* v) { v->plan_generation += 2; },
+      [](rocattach_values* v) { v->pass += 100; },
+      [](rocattach_values* v) { ++v->agent_id; },
+      [](rocattach_values* v) { v->of = ROCATTACH_RECORD_SAMPLE; },
+      [](rocattach_values* v) { v->instance_slots = 1; },
+      [](rocattach_values* v) { v->value[0].counter = 60000; },
+      [](rocattach_values* v) { v->value[0].instances = 0; },
+  };
+  uint64_t id = 1;
+  for (const Change change : kChanges) {
+    for (const size_t changed : {0, 1}) {
+      rocattach_values values[2] = {Values(id, 0), Values(id, 1)};
+      change(&values[changed]);
+      TakeCounted(id++);
+      EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(values[0]), SlotOf(values[1])}), 0u);
+    }
+  }
+  // Cut off by the end of what was drained.
+  TakeCounted(id);
+  EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(Values(id, 0))}), 0u);
+  EXPECT_EQ(records_->TakeAllValues(0, {}), 0u);
+  EXPECT_EQ(records_->TakeAllValues(7, {SlotOf(Values(id, 0))}), 0u);
+  // It can still be taken slot by slot.
+  TakeValuesOf(id);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Finish().counters.size(), 3u);
+}
+
+// Nobody reads the dispatches of a session that is only recorded.
+TEST_F(SessionValuesTest, WhatNobodyReadsIsCounted) {
+  struct Unread : KeepingSink {
+    bool ReadsDispatches(bool, bool) const override { return false; }
+    void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) override {
+      timestamps += for_timestamps;
+      counters += for_counters;
+    }
+    uint64_t timestamps = 0, counters = 0;
+  };
+  auto unread = std::make_shared<Unread>();
+  AddPlan(kGeneration, unread);
+  TakeCounted(1);
+  TakeValuesOf(1);
+  Take(Dispatch(2, ROCATTACH_DISPATCH_SELECTED));
+  EXPECT_EQ(Finish().counters.size(), 3u) << "but they are recorded";
+  EXPECT_EQ(unread->counters, 1u);
+  EXPECT_EQ(unread->timestamps, 1u);
+  EXPECT_THAT(unread->dispatches, IsEmpty());
+}
+
+TEST_F(SessionValuesTest, NothingIsLeftOfInterruptedValues) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  TakeCounted(2);
+  TakeValuesOf(2);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
+  TakeCounted(3);
+  Take(Values(3, 0));
+  Take(Sample(1));
+  ASSERT_EQ(sink_->samples.size(), 1u);
+  EXPECT_THAT(sink_->samples[0].sums, ElementsAre(10, 20));
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  EXPECT_EQ(counts().counted, 1u);
+}
+
+// The target counted a kernel that it could not decide about.
+TEST_F(SessionValuesTest, ValuesThatTheFilterDidNotWantAreLeftOut) {
+  constexpr uint16_t kCounted = ROCATTACH_DISPATCH_COUNTED |
+                                ROCATTACH_DISPATCH_FOR_COUNTERS |
+                                ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
+  EXPECT_FALSE(Take(Dispatch(1, kCounted, 2)));
+  TakeValuesOf(1);
+  EXPECT_THAT(Delivered(), IsEmpty());
+  EXPECT_EQ(counts().counted_filtered, 1u);
+  EXPECT_EQ(counts().filtered, 1u);
+  // Another filter of the session wants its times.
+  EXPECT_TRUE(Take(Dispatch(2, kCounted | ROCATTACH_DISPATCH_SELECTED, 2)));
+  TakeValuesOf(2);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_timestamps);
+  EXPECT_FALSE(Delivered()[0].for_counters);
+  EXPECT_EQ(counts().counted_filtered, 2u);
+  EXPECT_EQ(counts().filtered, 1u);
+  EXPECT_EQ(counts().counted, 0u);
+  EXPECT_THAT(Finish().counters, IsEmpty());
+}
+
+TEST_F(SessionValuesTest, ASampleComesWithItsValues) {
+  Take(Sample(3));
+  ASSERT_EQ(sink_->samples.size(), 1u);
+  EXPECT_EQ(sink_->samples[0].agent_id, kAgent);
+  EXPECT_EQ(sink_->samples[0].begin_ns, 1000u);
+  EXPECT_EQ(sink_->samples[0].end_ns, 2000u);
+  EXPECT_THAT(sink_->samples[0].sums, ElementsAre(10, 20));
+  EXPECT_EQ(counts().samples, 1u);
+  EXPECT_EQ(counts().samples_invalid, 0u);
+  const WrittenRecords written = Finish();
+  EXPECT_THAT(written.counters, IsEmpty());
+  ASSERT_EQ(written.samples.size(), 2u);
+  EXPECT_EQ(written.samples[1].session, kSession);
+  EXPECT_EQ(written.samples[1].operation, 3u);
+  EXPECT_EQ(written.samples[1].counter, 1u);
+  EXPECT_EQ(written.samples[1].begin_ns, 1000u);
+  EXPECT_EQ(written.samples[1].end_ns, 2000u);
+}
+
+TEST_F(SessionValuesTest, ASampleThatMakesNoSenseIsInvalid) {
+  const std::vector<std::function<void(rocattach_sample*)>> changes = {
+      [](auto* s) { s->plan_generation += 2; },
+      [](auto* s) { s->slots = 0; },
+      [](auto* s) { s->end_ns = s->begin_ns - 1; },
+      [](auto* s) { s->agent_id = 2; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    rocattach_sample sample = Sample(i + 1);
+    changes[i](&sample);
+    Take(sample);
+    EXPECT_EQ(counts().samples_invalid, i + 1) << i;
+  }
+  EXPECT_THAT(sink_->samples, IsEmpty());
+  EXPECT_EQ(counts().samples, 0u);
+}
+
+TEST_F(SessionValuesTest, InstancesAreThoseOfTheirCountersInAnyOrder) {
+  TakeCounted(1);
+  for (const uint16_t slot : {0, 1}) {
+    rocattach_values values = Values(1, slot);
+    values.instance_slots = 2;
+    Take(values);
+  }
+  EXPECT_THAT(Delivered(), IsEmpty()) << "its instances follow";
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {2, 2, 0, 0, 0})));
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0, 9})));
+  EXPECT_EQ(Delivered().size(), 1u);
+  TakeCounted(2);
+  TakeValuesOf(2);
+  const WrittenRecords written = Finish();
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  ASSERT_EQ(written.counters.size(), 6u);
+  ASSERT_NE(written.counters[0].each, nullptr);
+  EXPECT_THAT(*written.counters[0].each,
+              ElementsAre(CounterInstance{3, 2}, CounterInstance{4, 3},
+                          CounterInstance{5, 4}, CounterInstance{1, 0}));
+  EXPECT_EQ(written.counters[1].each, nullptr);
+  EXPECT_THAT(*written.counters[2].each,
+              ElementsAre(CounterInstance{1, 200}, CounterInstance{2, 201}));
+  for (size_t i = 3; i < 6; ++i) EXPECT_EQ(written.counters[i].each, nullptr);
+}
+
+TEST_F(SessionValuesTest, InstancesThatMakeNoSenseMakeTheirDispatchInvalid) {
+  const auto begin = [&](uint64_t operation, uint16_t instance_slots) {
+    TakeCounted(operation);
+    for (const uint16_t slot : {0, 1}) {
+      rocattach_values values = Values(operation, slot);
+      values.instance_slots = instance_slots;
+      Take(values);
+    }
+  };
+  begin(1, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0})));  // not the first
+  begin(2, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {0})));  // of another
+  begin(3, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {})));
+  begin(4, 1);
+  rocattach_instances many = InstancesOf(4, 0, {0});
+  many.count = ROCATTACH_INSTANCES_PER_SLOT + 1;
+  records_->TakeInstances(0, SlotOf(many));
+  begin(5, ROCATTACH_MAX_INSTANCE_SLOTS + 1);
+  begin(6, 2);  // only one comes
+  records_->TakeInstances(0, SlotOf(InstancesOf(6, 0, {0})));
+  const WrittenRecords written = Finish();
+  EXPECT_EQ(counts().counted_invalid, 6u);
+  EXPECT_THAT(written.counters, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
+}
+
+TEST_F(SessionValuesTest, InstancesFollowASampleToo) {
+  rocattach_sample sample = Sample(3);
+  records_->TakeSample(0, SlotOf(sample));
+  rocattach_values values = Values(3, 0);
+  values.slots = 1;
+  values.of = ROCATTACH_RECORD_SAMPLE;
+  values.instance_slots = 1;
+  Take(values);
+  EXPECT_THAT(sink_->samples, IsEmpty()) << "its instances follow";
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0, 0, 1})));
+  EXPECT_EQ(sink_->samples.size(), 1u);
+  Take(Sample(4));
+  // Of a dispatch of the same number, and of no sample at all.
+  records_->TakeSample(0, SlotOf(Sample(5)));
+  values.correlation_id = 5;
+  Take(values);
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0})));
+  records_->TakeInstances(0, SlotOf(InstancesOf(5, 0, {0})));
+  const WrittenRecords written = Finish();
+  EXPECT_EQ(counts().samples, 2u);
+  EXPECT_EQ(counts().samples_invalid, 1u);
+  ASSERT_EQ(written.samples.size(), 4u);
+  ASSERT_NE(written.samples[0].each, nullptr);
+  EXPECT_EQ(written.samples[0].each->size(), 2u);
+  EXPECT_EQ(written.samples[1].each->size(), 1u);
+  EXPECT_EQ(written.samples[2].each, nullptr) << "without, sums are all there is";
+}
+
+}  // namespace
+}  // namespace rocattach
