@@ -135,6 +135,7 @@ bool SdkBackend::Initialize() {
   }
   code_objects_.Init(&agents_, &p.dictionary);
   configs_.Init(&sdk_, &agents_, &p.plans);
+  counting_.Init(&sdk_, &p.plans);
   samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
   api_.Init(&p.plans, &p.rings);
   int error = dispatches_.Init(
@@ -176,11 +177,9 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   }
   if (!ConfigureDispatches(wanted)) return false;
   if ((wanted & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
-    rocattach_sdk_context_id& context = copies_service_.context;
-    if (sdk_.create_context(&context) == ROCATTACH_SDK_STATUS_SUCCESS &&
-        copies_.Configure(&sdk_, context, &agents_, &process_->memory, &process_->rings,
-                          &next_correlation_,
-                          &streams_) == ROCATTACH_SDK_STATUS_SUCCESS) {
+    if (copy_service_.Configure(&sdk_, &agents_, &process_->memory, &process_->rings,
+                                &next_correlation_,
+                                &streams_) == ROCATTACH_SDK_STATUS_SUCCESS) {
       record_kinds_ |= ROCATTACH_PLAN_RECORD_COPIES;
     }
   }
@@ -202,14 +201,14 @@ void SdkBackend::ConfigureStreams() {
   }
   const bool copies = (record_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
   streams_.Configure(sdk_, version_, context,
-                     copies ? copies_service_.context : rocattach_sdk_context_id{0},
+                     copies ? copy_service_.context() : rocattach_sdk_context_id{0},
                      &OnStream, this);
 }
 
 // Newer than the rest; without it everything else works.
 void SdkBackend::ConfigureMemory(uint32_t wanted) {
   const SdkMemoryTrace::Parts parts = {&sdk_, &agents_, &dispatches_, &process_->rings};
-  const auto configure = [&](uint32_t kind, Service* service, SdkMemoryTrace* trace,
+  const auto configure = [&](uint32_t kind, SdkService* service, SdkMemoryTrace* trace,
                              rocattach_sdk_buffer_kind buffer_kind) {
     if ((wanted & kind) != 0 &&
         sdk_.create_context(&service->context) == ROCATTACH_SDK_STATUS_SUCCESS &&
@@ -239,7 +238,7 @@ bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   }
   record_kinds_ |= ROCATTACH_PLAN_RECORD_DISPATCHES;
   if ((wanted & ROCATTACH_PLAN_RECORD_COUNTERS) == 0) return true;
-  rocattach_sdk_context_id& counted = counters_service_.context;
+  rocattach_sdk_context_id& counted = counting_.context();
   status = sdk_.create_context(&counted);
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     status = sdk_.configure_callback_dispatch_counting(counted, &OnDispatch, this,
@@ -370,9 +369,9 @@ void SdkBackend::End() {
   g_ring_gate.Abandon(false);
   StoreRelease(&finalized_, 1u);
   if (alone) {
-    StopCountingAtExit();
+    counting_.StopAtExit();
     StopAll();
-    SettleCopiesAtExit();
+    copy_service_.SettleAtExit();
   }
   dispatches_.PublishRest();
   if (alone) lock_.Unlock();

@@ -12,15 +12,16 @@
 #include "userspace/collector/sdk/api.h"
 #include "userspace/collector/sdk/code_objects.h"
 #include "userspace/collector/sdk/configs.h"
-#include "userspace/collector/sdk/copies.h"
+#include "userspace/collector/sdk/copy_service.h"
+#include "userspace/collector/sdk/counting.h"
 #include "userspace/collector/sdk/dispatches.h"
 #include "userspace/collector/sdk/memory_trace.h"
+#include "userspace/collector/sdk/registration_replay.h"
 #include "userspace/collector/sdk/samples.h"
+#include "userspace/collector/sdk/service.h"
 #include "userspace/collector/sdk/streams.h"
 
 namespace rocattach::collector {
-
-class RingHold;
 
 // The SDK requires every service to be configured while the tool is initialised; later,
 // contexts can only be started and stopped. So there is a context for each kind of data
@@ -99,31 +100,15 @@ class SdkBackend {
   void TakePlan();
   PlanResult CheckKinds(const rocattach_plan& plan) const;
   PlanResult StartPlan(const PlanState* state);
-  PlanResult StartError(const char* what, rocattach_sdk_status status) const;
   void EndPlan();
   void EndSelection();
   void ApplyBaseline();
   void StopAll();
-  struct Service {
-    rocattach_sdk_context_id context;
-    bool on;
-  };
-  rocattach_sdk_status Switch(Service* service, bool on);
   // Records memory for the plan from now on, or for none: `generation` 0.
   PlanResult SwitchMemory(uint32_t kinds, uint64_t generation);
-  // Counting is only switched while no dispatch is in flight; counting.cc.
-  PlanResult StartCounting(RingHold* hold);
-  void StopCounting();
-  void StopCountingAtExit();
   bool CanCount() const {
     return (record_kinds_ & ROCATTACH_PLAN_RECORD_COUNTERS) != 0;
   }
-  // The service for copies records them with these flags from now on; 0: it stops.
-  rocattach_sdk_status SwitchCopies(uint16_t flags);
-  // True while copies are under way of which the SDK has still to tell.
-  bool TickCopies(RingHandle* ring);
-  void SettleCopiesAtExit();
-  void ReplayRegistrations();
   bool TakeBackVariables();
 
   // Set from the beginning: the SDK may call in a forked child as well.
@@ -146,35 +131,25 @@ class SdkBackend {
   // Everything below is changed under this.
   TinyLock lock_;
   rocattach_sdk_context_id names_ = {0};
-  Service dispatches_service_ = {};
-  Service counters_service_ = {};
-  Service copies_service_ = {};
-  uint16_t copies_wanted_ = 0;  // flags of the running service
-  uint64_t copies_uncertain_ = 0;
-  uint64_t copies_missing_ = 0;  // when last looked at
-  uint64_t copies_progress_ns_ = 0;
-  // Counting is to be stopped as soon as that is possible.
-  uint64_t stop_retry_ns_ = 0;
-  uint64_t stop_backoff_ns_ = 0;
+  SdkService dispatches_service_;
+  SdkCounting counting_;
+  SdkCopyService copy_service_;
 
   // The lock is held by this thread, which forks; 0: by none.
   uint32_t forking_ = 0;
-  bool counting_again_ = false;    // after the fork
-  bool counting_at_fork_ = false;  // it could not be stopped
-  Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
-  Service memory_service_ = {}, scratch_service_ = {}, streams_service_ = {};
+  SdkService api_services_[ROCATTACH_PLAN_API_DOMAINS];
+  SdkService memory_service_, scratch_service_, streams_service_;
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;
   uint32_t plan_kinds_ = 0;  // of the active plan
   uint64_t plan_generation_ = 0;
-  uint32_t replay_ = 0;  // attempts left
+  RegistrationReplay replay_;
 
   SdkAgents agents_;
   SdkCodeObjects code_objects_;
   SdkConfigs configs_;
   SdkDispatches dispatches_;
   SdkSamples samples_;
-  SdkCopies copies_;
   SdkMemoryTrace memory_, scratch_;
   SdkStreams streams_;
   SdkApi api_;

@@ -13,7 +13,6 @@ constexpr uint32_t kReplayTickMsec = 50;
 constexpr uint32_t kVariablesTickMsec = 100;
 // A runtime that has not called OnLoad by then does not load HSA tools.
 constexpr uint64_t kOnLoadTimeoutNs = 5'000'000'000;
-constexpr uint32_t kReplayAttempts = 40;
 
 uint16_t CopyFlags(bool baseline, bool selected, uint64_t generation) {
   uint32_t flags = baseline ? ROCATTACH_COPY_BASELINE : 0u;
@@ -25,35 +24,21 @@ uint16_t CopyFlags(bool baseline, bool selected, uint64_t generation) {
 
 }  // namespace
 
-PlanResult SdkBackend::StartError(const char* what, rocattach_sdk_status status) const {
-  return PlanResult::Error(PlanErrorOf(status), status, "%s does not start: %s", what,
-                           StatusName(sdk_, status));
-}
-
-rocattach_sdk_status SdkBackend::Switch(Service* service, bool on) {
-  if (service->on == on) return ROCATTACH_SDK_STATUS_SUCCESS;
-  rocattach_sdk_status status =
-      on ? sdk_.start_context(service->context) : sdk_.stop_context(service->context);
-  // A service that cannot be stopped is not running.
-  service->on = on && status == ROCATTACH_SDK_STATUS_SUCCESS;
-  return status;
-}
-
 // Stops everything; what is in flight is delivered as far as the SDK can.
 void SdkBackend::StopAll() {
   EndPlan();
   dispatches_.SetBaseline(false);
   // Without tracing it would never be known when counting can be stopped.
-  if (!counters_service_.on) Switch(&dispatches_service_, false);
-  SwitchCopies(0);
-  copies_.Flush();
+  if (!counting_.on()) dispatches_service_.Switch(sdk_, false);
+  copy_service_.Switch(0);
+  copy_service_.Flush();
 }
 
 // Nothing is selected any more, and what was selected has been delivered, except for
 // traced dispatches in flight. Tracing itself continues if something else needs it.
 void SdkBackend::EndPlan() {
   EndSelection();
-  StopCounting();
+  counting_.Stop();
 }
 
 // The same without counting, which the next plan may need as well.
@@ -61,12 +46,12 @@ void SdkBackend::EndSelection() {
   process_->plans.Activate(nullptr);
   dispatches_.SetPasses(nullptr);
   samples_.Stop();
-  for (Service& service : api_services_) Switch(&service, false);
-  Switch(&streams_service_, false);
+  for (SdkService& service : api_services_) service.Switch(sdk_, false);
+  streams_service_.Switch(sdk_, false);
   SwitchMemory(0, 0);
   plan_kinds_ = 0;
   plan_generation_ = 0;
-  replay_ = 0;
+  replay_.Cancel();
 }
 
 PlanResult SdkBackend::CheckKinds(const rocattach_plan& plan) const {
@@ -117,28 +102,32 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   // Until the plan is active: the first dispatch after the hold is counted.
   RingHold hold(&g_ring_gate);
   if ((kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0) {
-    const PlanResult started = StartCounting(&hold);
+    const PlanResult started = counting_.Start(&hold);
     if (!started.ok()) return started;
   } else {
-    StopCounting();
+    counting_.Stop();
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0) {
-    rocattach_sdk_status status = Switch(&dispatches_service_, true);
-    if (!dispatches_service_.on) return StartError("tracing of dispatches", status);
+    rocattach_sdk_status status = dispatches_service_.Switch(sdk_, true);
+    if (!dispatches_service_.on) {
+      return SdkStartError(sdk_, "tracing of dispatches", status);
+    }
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
     const bool baseline = process_->Baseline(ROCATTACH_RECORDING_COPIES);
     rocattach_sdk_status status =
-        SwitchCopies(CopyFlags(baseline, /*selected=*/true, state->generation));
-    if (!copies_service_.on) return StartError("tracing of copies", status);
+        copy_service_.Switch(CopyFlags(baseline, /*selected=*/true, state->generation));
+    if (!copy_service_.on()) return SdkStartError(sdk_, "tracing of copies", status);
   }
   for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
     bool wanted = (kinds & ROCATTACH_PLAN_RECORD_API) != 0 && plan.api[d].enabled != 0;
-    rocattach_sdk_status status = Switch(&api_services_[d], wanted);
-    if (api_services_[d].on != wanted) return StartError("tracing of calls", status);
+    rocattach_sdk_status status = api_services_[d].Switch(sdk_, wanted);
+    if (api_services_[d].on != wanted) {
+      return SdkStartError(sdk_, "tracing of calls", status);
+    }
     // Libraries that registered before the SDK was loaded are not traced until their
     // tables are passed to it.
-    if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
+    if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_.Request();
   }
   // Without it operations are recorded too, but not their streams.
   constexpr uint32_t kOfStreams = ROCATTACH_PLAN_RECORD_DISPATCHES |
@@ -146,8 +135,8 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
                                   ROCATTACH_PLAN_RECORD_COPIES;
   if (streams_.configured() &&
       ((kinds & kOfStreams) != 0 || api_services_[ROCATTACH_PLAN_API_HIP].on)) {
-    Switch(&streams_service_, true);
-    if (!streams_.seen()) replay_ = kReplayAttempts;
+    streams_service_.Switch(sdk_, true);
+    if (!streams_.seen()) replay_.Request();
   }
   if (const PlanResult memory = SwitchMemory(kinds, state->generation); !memory.ok()) {
     return memory;
@@ -165,25 +154,25 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
 }
 
 PlanResult SdkBackend::SwitchMemory(uint32_t kinds, uint64_t generation) {
-  const auto change = [&](uint32_t kind, Service* service, SdkMemoryTrace* trace) {
+  const auto change = [&](uint32_t kind, SdkService* service, SdkMemoryTrace* trace) {
     const bool wanted = (kinds & kind) != 0;
     rocattach_sdk_status status = ROCATTACH_SDK_STATUS_SUCCESS;
-    if (!wanted && service->on) Switch(service, false);
+    if (!wanted && service->on) service->Switch(sdk_, false);
     // What an earlier plan asked for keeps its tag.
     trace->Flush();
     if (!wanted) return status;
     trace->SetPlan(generation);
-    status = Switch(service, true);
+    status = service->Switch(sdk_, true);
     return service->on ? rocattach_sdk_status{ROCATTACH_SDK_STATUS_SUCCESS} : status;
   };
   rocattach_sdk_status status =
       change(ROCATTACH_PLAN_RECORD_MEMORY, &memory_service_, &memory_);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
-    return StartError("tracing of memory allocations", status);
+    return SdkStartError(sdk_, "tracing of memory allocations", status);
   }
   status = change(ROCATTACH_PLAN_RECORD_SCRATCH, &scratch_service_, &scratch_);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
-    return StartError("tracing of scratch memory", status);
+    return SdkStartError(sdk_, "tracing of scratch memory", status);
   }
   return PlanResult();
 }
@@ -193,7 +182,7 @@ void SdkBackend::TakePlan() {
   if (!plans.Pending()) return;
   EndSelection();
   // The old plan's copies may still be in the buffer.
-  copies_.Flush();
+  copy_service_.Flush();
   PlanResult result;
   PlanState* state = plans.Prepare(&result);
   // It is being written again: the writer wakes us afterwards.
@@ -210,12 +199,12 @@ void SdkBackend::ApplyBaseline() {
   bool copies = p.Baseline(ROCATTACH_RECORDING_COPIES);
   if (!dispatches) dispatches_.SetBaseline(false);
   // Where counting may have to be switched, it must be known what is in flight.
-  Switch(&dispatches_service_,
-         dispatches || CanCount() ||
-             (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
+  dispatches_service_.Switch(sdk_,
+                             dispatches || CanCount() ||
+                                 (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
   dispatches_.SetBaseline(dispatches && dispatches_service_.on);
   bool selected = (plan_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
-  SwitchCopies(CopyFlags(copies, selected, plan_generation_));
+  copy_service_.Switch(CopyFlags(copies, selected, plan_generation_));
 }
 
 void SdkBackend::Update() {
@@ -243,27 +232,6 @@ void SdkBackend::Update() {
   ApplyBaseline();
 }
 
-// Passes earlier registrations to the SDK: HIP registers before hsa_init. Our variables
-// must be set meanwhile, or rocprofiler-register does not look for tools.
-void SdkBackend::ReplayRegistrations() {
-  auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
-      FindRegisterFunction("rocprofiler_register_invoke_nonpropagated_registrations"));
-  Process& p = *process_;
-  // An hsa_init or a registration is in progress: try later.
-  if (p.environment.installed()) {
-    --replay_;
-    return;
-  }
-  if (invoke == nullptr ||
-      p.environment.Install(p.config.collector_path, ToolVariables::kSdk) != 0) {
-    replay_ = 0;
-    return;
-  }
-  int32_t status = invoke();
-  p.environment.Restore();
-  replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
-}
-
 // OnLoad removes our variables; if it is never called, children must not inherit them
 // forever. True while they are set.
 bool SdkBackend::TakeBackVariables() {
@@ -276,7 +244,7 @@ bool SdkBackend::TakeBackVariables() {
 }
 
 uint64_t SdkBackend::Tick(RingHandle* ring) {
-  if (replay_ != 0) ReplayRegistrations();
+  if (replay_.pending()) replay_.Try(process_);
   {
     // The plan that samples is about to end.
     TinyLockHolder hold(lock_);
@@ -292,7 +260,7 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
     if (ns < wait_ns) wait_ns = ns;
   };
   api_.set_own_thread(ring->tid());
-  if (TickCopies(ring)) sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  if (copy_service_.Tick(ring)) sooner(uint64_t{kCopyTickMsec} * 1'000'000);
   if (dispatches_service_.on) {
     const bool in_flight = g_ring_gate.Unfinished() != 0;
     if (in_flight) g_ring_gate.WakeRuntime();
@@ -303,12 +271,12 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
     scratch_.Flush();
     sooner(uint64_t{kCopyTickMsec} * 1'000'000);
   }
-  if (stop_retry_ns_ != 0) {
-    StopCounting();
+  if (counting_.retries()) {
+    counting_.Stop();
     sooner(uint64_t{kStopTickMsec} * 1'000'000);
   }
   if (TakeBackVariables()) sooner(uint64_t{kVariablesTickMsec} * 1'000'000);
-  if (replay_ != 0) sooner(uint64_t{kReplayTickMsec} * 1'000'000);
+  if (replay_.pending()) sooner(uint64_t{kReplayTickMsec} * 1'000'000);
   uint64_t next = samples_.Tick(BootNs(), ring);
   if (next != 0) {
     uint64_t now = BootNs();
