@@ -30,9 +30,10 @@ SIMGPU_STANDIN(_Z6NegatePfi) {
 namespace {
 
 constexpr char kHelp[] =
-    "usage: hip_markers [-n STEPS] [-s MSEC]\n"
+    "usage: hip_markers [-n STEPS] [-s MSEC] [-u FILE]\n"
     "  -n N  steps (default 10)\n"
-    "  -s N  milliseconds between steps (default 0)\n";
+    "  -s N  milliseconds between steps (default 0)\n"
+    "  -u F  steps until this file exists, and then as many as -n says\n";
 constexpr int kElements = 1024;
 // Longer than the record of a call holds.
 constexpr char kLongMessage[] =
@@ -80,12 +81,15 @@ bool Step(float* device, int step) {
 
 int main(int argc, char** argv) {
   uint64_t steps = 10, sleep_msec = 0;
+  const char* until = nullptr;
   int option;
-  while ((option = getopt(argc, argv, "n:s:h")) != -1) {
+  while ((option = getopt(argc, argv, "n:s:u:h")) != -1) {
     if (option == 'n') {
       steps = ParseNumber("-n", optarg);
     } else if (option == 's') {
       sleep_msec = ParseNumber("-s", optarg);
+    } else if (option == 'u') {
+      until = optarg;
     } else {
       std::fputs(kHelp, option == 'h' ? stdout : stderr);
       return option == 'h' ? 0 : 2;
@@ -99,7 +103,12 @@ int main(int argc, char** argv) {
   HIP_CHECK(hipMalloc(&device, kElements * sizeof(float)));
   const uint64_t all = markers ? roctx.start("all steps") : 0;
   bool right = true;
-  for (uint64_t i = 0; i < steps; i++) {
+  bool waits = until != nullptr;
+  for (uint64_t i = 0; waits || i < steps; i++) {
+    if (waits && access(until, F_OK) == 0) {
+      waits = false;
+      steps += i;
+    }
     if (sleep_msec != 0) usleep(static_cast<useconds_t>(sleep_msec * 1000));
     const std::string name = "step " + std::to_string(i);
     if (markers) roctx.push(name.c_str());

@@ -80,6 +80,11 @@ void AttachConsole::Tick(const RunTotals& totals) {
   live_line_shown_ = true;
 }
 
+void AttachConsole::NoteSessionAnswers(uint64_t answers) {
+  absl::MutexLock lock(&mutex_);
+  session_answers_ = answers;
+}
+
 void AttachConsole::Expect(const std::vector<pid_t>& pids) {
   absl::MutexLock lock(&mutex_);
   for (pid_t pid : pids) results_[pid];
@@ -100,6 +105,7 @@ void AttachConsole::ReportFailure(const absl::Status& why) {
 
 void AttachConsole::PrintReady() {
   if (!options_.json || ready_printed_ || !Decided()) return;
+  if (session_answers_ < attached_) return;
   ready_printed_ = true;
   PrintLine(Dump(Json{{"event", "ready"}}));
 }
@@ -173,6 +179,7 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   result.window = verdict;
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
   if (result.attached) {
+    ++attached_;
     result.problem.clear();  // of an earlier attempt
     result.reason.clear();
   } else {

@@ -57,6 +57,9 @@ class AttachConsole : public WatcherObserver {
   void Expect(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing was attached to, since the recording could not start.
   void ReportFailure(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // How many processes have answered whether they do what the session requests: "ready"
+  // waits for each that is attached.
+  void NoteSessionAnswers(uint64_t answers) ABSL_LOCKS_EXCLUDED(mutex_);
   // The live line, on a terminal only.
   void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
   // After the run: prints one result for each process.
@@ -122,7 +125,7 @@ class AttachConsole : public WatcherObserver {
   void PrintNotAttached(pid_t pid, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Says once that each process has its verdict.
+  // Says once that each process has its verdict, and records what it can.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AttachResult SummarizeOne(pid_t pid, const Result& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,6 +142,8 @@ class AttachConsole : public WatcherObserver {
   std::vector<std::pair<pid_t, Result>> former_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t attached_ ABSL_GUARDED_BY(mutex_) = 0;  // verdicts
+  uint64_t session_answers_ ABSL_GUARDED_BY(mutex_) = 0;
   bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

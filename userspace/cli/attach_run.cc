@@ -196,7 +196,9 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
     Log(watch->log_format,
         {.event = "stop_hint", .message = "press Enter or Ctrl-C to detach"});
   }
+  console.NoteSessionAnswers((*watcher)->SessionAnswers());
   auto result = (*watcher)->Run({}, [&] {
+    console.NoteSessionAnswers((*watcher)->SessionAnswers());
     console.Tick((*watcher)->Totals());
     // Nothing is left to be recorded: every process has ended, or was refused.
     const bool over = console.decided() && !console.any_attached() &&

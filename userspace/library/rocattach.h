@@ -96,8 +96,9 @@ typedef struct rocattach_version_triplet_t {
   uint32_t patch;
 } rocattach_version_triplet_t;
 
-/* Attaches to the process `pid` and records it. Returns when it is attached, after
- * about a second, or when it is known that it cannot be; a minute at most.
+/* Attaches to the process `pid` and records it. Returns when it is attached and records
+ * what was requested, after about a second, or when it is known that it cannot be; a
+ * minute at most.
  *   INVALID_ARGUMENT       `pid` is not positive, is the calling process, a thread, a
  *                          thread of the kernel or a zombie; it is attached already; a
  *                          variable of the environment makes no sense; the process

@@ -93,6 +93,8 @@ void SessionService::Run() {
     }
     if (arrival.has_value()) {
       ServeArrival(*arrival);
+      ++served_;
+      if (on_served_) on_served_();
       continue;
     }
     const uint64_t now = BootNs();

@@ -54,6 +54,14 @@ class SessionService {
   // Call this before any process arrives.
   void SetRecorder(Recorder* recorder) { targets_->SetRecorder(recorder); }
 
+  // `on_served` is called whenever the sessions have been offered to a process; not
+  // under a lock. Call this before any process arrives.
+  void SetOnServed(std::function<void()> on_served) {
+    on_served_ = std::move(on_served);
+  }
+  // To how many processes the sessions have been offered: each has answered.
+  uint64_t served() const { return served_; }
+
   // Starts a session and returns its number. If it is for all processes, those that
   // cannot serve it refuse individually; if it names processes, all must be able to.
   absl::StatusOr<uint64_t> Start(SessionRequest request)
@@ -145,6 +153,8 @@ class SessionService {
   std::shared_ptr<SessionTargets> targets_;
   std::unique_ptr<SessionEngine> engine_;
   std::atomic<int> all_sessions_ = 0, sdk_sessions_ = 0;
+  std::atomic<uint64_t> served_ = 0;
+  std::function<void()> on_served_;
 
   // Held while a session is started or stopped, or a schedule is executed.
   absl::Mutex sessions_mutex_;

@@ -27,6 +27,9 @@ namespace rocattach {
 namespace {
 
 constexpr int kTickMsec = 500;
+// Longer than a process may take to answer, with rocprofiler-sdk added meanwhile. One
+// that ends at once never answers.
+constexpr uint64_t kSessionPatienceNs = 10'000'000'000;
 // While processes are waited for.
 constexpr int kAwaitedTickMsec = 100;
 // How long the last events of a command that has just ended may take to arrive.
@@ -168,6 +171,7 @@ absl::Status Watcher::StartRecorder() {
 absl::Status Watcher::StartSessions() {
   if (sessions_ != nullptr) {
     sessions_->SetRecorder(recorder_.get());
+    sessions_->SetOnServed([this] { running_attaches_->changed().Signal(); });
     if (!options_.session.filters.empty()) {
       ASSIGN_OR_RETURN(session_, sessions_->Start(options_.session));
       if (metrics_ != nullptr) metrics_->AddOwnSession(session_);
@@ -421,10 +425,22 @@ bool Watcher::StopsNow(RunResult* result) {
   return false;
 }
 
-bool Watcher::DurationBegins() const {
+uint64_t Watcher::SessionAnswers() {
+  if (sessions_ == nullptr || options_.session.filters.empty()) return UINT64_MAX;
+  if (running_attaches_->settled()) {
+    const uint64_t now = BootNs();
+    if (settled_ns_ == 0) settled_ns_ = now;
+    if (now >= settled_ns_ + kSessionPatienceNs) return UINT64_MAX;
+  }
+  return sessions_->served();
+}
+
+bool Watcher::DurationBegins() {
   if (!options_.duration_from_attach) return true;
   if (!running_attaches_->settled()) return false;
-  return !options_.wait_for_start || recorder_->Totals().attached > 0;
+  const uint64_t attached = recorder_->Totals().attached;
+  if (SessionAnswers() < attached) return false;
+  return !options_.wait_for_start || attached > 0;
 }
 
 void Watcher::AwaitVerdicts() {

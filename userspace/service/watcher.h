@@ -93,6 +93,10 @@ class Watcher {
   // The running processes that are attached to; with follow_children, their descendants
   // as well.
   const std::vector<pid_t>& running() const { return options_.running; }
+  // How many processes have answered whether they do what the session of the options
+  // requests. As many as there can be without one, or if they take too long. For the
+  // thread of Run().
+  uint64_t SessionAnswers();
   // With follow_children or wait_for_start: a process lives that can have a window.
   bool FollowsAny() const { return running_attaches_->FollowsAny(); }
   // Where metrics are served; empty: nowhere.
@@ -150,7 +154,7 @@ class Watcher {
   void AttachToRunning();
   std::unique_ptr<RunningAttaches> MakeRunningAttaches();
   // Whether the duration that was asked for counts from now on.
-  bool DurationBegins() const;
+  bool DurationBegins();
   // The run is over. What was begun gets its verdict, unless that takes long or another
   // request to stop comes.
   void AwaitVerdicts();
@@ -173,11 +177,12 @@ class Watcher {
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
   std::unique_ptr<KernelProbe> probe_;
+  // Outlives the sessions, the recorder and the server, which notify it.
+  std::unique_ptr<RunningAttaches> running_attaches_;
+  uint64_t settled_ns_ = 0;  // when each process had its verdict; 0: not yet
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
-  // Outlives the recorder and the server.
-  std::unique_ptr<RunningAttaches> running_attaches_;
   std::unique_ptr<Recorder> recorder_;
   // These end before the recorder, those that use others before them.
   std::unique_ptr<WorkloadTracking> workloads_;

@@ -63,8 +63,9 @@ struct WatcherOptions {
   // How long a new process waits in its hsa_init for the service and its session.
   uint32_t session_wait_msec = 200;
   uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
-  // The duration counts from when each process of `running` has its verdict; with
-  // wait_for_start, from when the first one is attached to.
+  // The duration counts from when each process of `running` has its verdict and has
+  // answered the session, if there is one; with wait_for_start, from when the first one
+  // is attached to and has answered.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: next to the program, or where it was installed

@@ -46,14 +46,14 @@ struct TargetDescription {
   std::vector<TargetGpu> gpus;
   // ROCATTACH_PLAN_RECORD_*.
   uint32_t record_kinds = 0;
-  // The APIs whose calls it can record, a bit for each enum rocattach_plan_api.
-  uint32_t api_domains = UINT32_MAX;
   // Why the others are not available, for users: "its runtime has no
   // rocprofiler-register".
   std::string missing_reason;
   std::vector<TargetFunction> functions = {};
   // More names are added while it runs; nullptr: those above are all.
   std::shared_ptr<TargetNames> names = {};
+  // The APIs whose calls it can record, a bit for each enum rocattach_plan_api.
+  uint32_t api_domains = UINT32_MAX;
 };
 
 // One hardware counter of one dispatch or sample.

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/sessions_fixture.h"
@@ -283,16 +284,20 @@ TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
 // A process that was running already, and is attached to for the first time.
 class FirstAttachTest : public LateSessions {
  protected:
-  // Dispatches until End().
-  std::unique_ptr<Child> StartTarget(std::vector<std::string> simrocm = {}) {
-    auto target = std::make_unique<Child>(
-        OnSimrocm(std::move(simrocm),
-                  {"fork_again", "--open", "--ready", directory_.path() + "/ready",
-                   "--until", directory_.path() + "/end"}),
-        Child::Options{.dies_with_us = true});
-    EXPECT_TRUE(Eventually(
-        [&] { return std::filesystem::exists(directory_.path() + "/ready"); }));
+  // Dispatches until End(); it forks then. `variable`: NAME=VALUE for the target.
+  std::unique_ptr<Child> StartTarget(std::vector<std::string> simrocm = {},
+                                     const char* variable = "NONE=") {
+    std::vector<std::string> words = {"env", variable};
+    const std::vector<std::string> command = OnSimrocm(
+        std::move(simrocm),
+        {"fork_again", "--open", "--ready", Path("ready"), "--until", Path("end")});
+    words.insert(words.end(), command.begin(), command.end());
+    auto target = std::make_unique<Child>(words, Child::Options{.dies_with_us = true});
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
     return target;
+  }
+  std::string Path(const std::string& name) const {
+    return directory_.path() + "/" + name;
   }
   // Attaches until `enough`, and returns the result of the process.
   nlohmann::json Record(pid_t pid, std::vector<std::string> options, int exit_status,
@@ -307,9 +312,11 @@ class FirstAttachTest : public LateSessions {
     return results.empty() ? nlohmann::json() : results[0];
   }
   void End(Child* target) {
-    std::ofstream(directory_.path() + "/end").put('\n');
+    std::ofstream(Path("end")).put('\n');
     const Finished end = target->Wait();
     EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+    EXPECT_THAT(end.output, HasSubstr("result=ok"));
+    EXPECT_EQ(end.errors, "");
   }
 };
 
@@ -364,14 +371,70 @@ TEST_F(FirstAttachTest, WithoutAnSdkCallsAreLeftOutWithTheReason) {
   End(target.get());
 }
 
+// The thread that adds it never returns. The process forks and ends meanwhile.
+TEST_F(FirstAttachTest, AnSdkThatHangsIsReported) {
+  auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=hang");
+  Attacher attach(Path("t.rwa"), {target->pid()},
+                  {"--marker-trace", "--kfd-topology", directory_.path()});
+  ASSERT_TRUE(attach.Saw("session_refused")) << attach.child().PollOutput();
+  const Finished end = attach.Stop();
+  EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+  const nlohmann::json result = attach.Events("result").at(0);
+  EXPECT_THAT(result.value("detail", ""), HasSubstr("may still be loading"));
+  EXPECT_GT(result.value("dispatches", 0), 100) << "recorded meanwhile";
+  // It is not tried again.
+  const nlohmann::json left_out = Record(target->pid(), {"--sys-trace"}, 0, "again");
+  EXPECT_THAT(Missing(left_out, "an attempt to add it"), testing::Contains("markers"));
+  EXPECT_GT(left_out.value("dispatches", 0), 100);
+  End(target.get());
+}
+
+TEST_F(FirstAttachTest, AnSdkThatRefusesIsReported) {
+  auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=refuse");
+  const nlohmann::json result = Record(target->pid(), {"--marker-trace"}, 1);
+  EXPECT_THAT(result.value("detail", ""), HasSubstr("does not accept a tool now"));
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  End(target.get());
+}
+
+// Whatever the instant, the process is unharmed, and what it did not record is no
+// success.
+TEST_F(FirstAttachTest, ARecordingThatEndsWhileTheSdkIsAdded) {
+  auto target = StartTarget();
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    Attacher attach(Path("t.rwa"), {target->pid()},
+                    {"--marker-trace", "--kfd-topology", directory_.path()});
+    ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
+    const bool answered = !attach.Events("ready").empty();
+    const Finished end = attach.Stop();
+    const nlohmann::json result = attach.Events("result").at(0);
+    const std::string seen = result.dump();
+    if (!end.exited_with(1)) {
+      EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output << end.errors;
+      EXPECT_EQ(result.value("detail", ""), "") << seen;
+      const RecordedProcess process =
+          ReadRecording(Path("t.rwa")).Process(target->pid());
+      ASSERT_FALSE(process.sessions.empty()) << answered << seen;
+      EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED) << seen;
+    } else {
+      EXPECT_NE(result.value("detail", ""), "") << seen;
+    }
+    std::filesystem::remove(Path("t.rwa"));
+  }
+  End(target.get());
+}
+
 #ifdef ROCATTACH_HAVE_HIP
 // A HIP program that has made its calls for a while.
 class LateCallsTest : public FirstAttachTest {
  protected:
-  static constexpr int kSteps = 2500;
+  static constexpr int kLastSteps = 50;
+  // Makes steps until LastSteps(), and then kLastSteps more.
   std::unique_ptr<Child> StartSteps() {
     auto target = std::make_unique<Child>(
-        OnSimrocm({}, {"hip_markers", "-n", std::to_string(kSteps), "-s", "2"}),
+        OnSimrocm({}, {"hip_markers", "-n", std::to_string(kLastSteps), "-s", "2", "-u",
+                       Path("end")}),
         Child::Options{.dies_with_us = true});
     EXPECT_TRUE(Eventually([&] {
       return ReadRuntimeStart(target->pid()).value_or(RuntimeStart::kNotLoaded) ==
@@ -379,6 +442,7 @@ class LateCallsTest : public FirstAttachTest {
     }));
     return target;
   }
+  void LastSteps() const { std::ofstream(Path("end")).put('\n'); }
   // The calls of one function in their order.
   static std::vector<ApiCallRecord> Calls(const RecordedProcess& process,
                                           const std::string& name) {
@@ -416,7 +480,9 @@ TEST_F(LateCallsTest, HipAndMarkersOfAProcessThatRunsAlready) {
   Attacher attach(
       directory_.path() + "/t.rwa", {target->pid()},
       {"--hip-trace", "--marker-trace", "--kfd-topology", directory_.path()});
-  ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
+  ASSERT_TRUE(attach.Saw("ready")) << attach.child().PollOutput();
+  // From then on everything is recorded.
+  LastSteps();
   const Finished end = target->Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   EXPECT_THAT(end.output, HasSubstr("markers=1 result=ok"));
@@ -428,12 +494,32 @@ TEST_F(LateCallsTest, HipAndMarkersOfAProcessThatRunsAlready) {
   EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
   EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
   ExpectWithoutGap(process, /*hip=*/true);
-  EXPECT_EQ(Calls(process, "roctxRangePushA").back().text,
-            "step " + std::to_string(kSteps - 1));
+  const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
+  EXPECT_GE(pushes.size(), size_t{kLastSteps});
+  EXPECT_EQ(pushes.back().text,
+            absl::StrCat("step ", Printed(end.output, "steps") - 1));
   EXPECT_EQ(Calls(process, "hipFree").size(), 1u);
-  EXPECT_GT(process.dispatches.size(), 100u) << "recorded as before";
+  EXPECT_GE(process.dispatches.size(), size_t{kLastSteps}) << "recorded as before";
   EXPECT_EQ(attach.Events("result").at(0).value("missing", nlohmann::json()),
             nlohmann::json::array());
+}
+
+// The duration counts from when the calls are recorded.
+TEST_F(LateCallsTest, AShortDuration) {
+  auto target = StartSteps();
+  Attacher attach(Path("t.rwa"), {target->pid()},
+                  {"--hip-trace", "--attach-duration-msec", "200", "--kfd-topology",
+                   directory_.path()});
+  const Finished attacher = attach.child().Wait();
+  EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+  LastSteps();
+  EXPECT_TRUE(target->Wait().exited_with(0));
+  const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(target->pid());
+  ASSERT_EQ(process.sessions.size(), 2u);
+  EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED);
+  EXPECT_EQ(process.sessions[1].what(), v1::SessionEvent::STOPPED);
+  EXPECT_GE(process.sessions[1].time_ns() - process.sessions[0].time_ns(),
+            200'000'000u);
 }
 
 // Each recording has what it asks for.
@@ -445,6 +531,7 @@ TEST_F(LateCallsTest, SeveralRecordings) {
   EXPECT_GT(
       Record(pid, {"--hip-trace", "--marker-trace"}, 0, "both").value("api_calls", 0),
       10);
+  LastSteps();
   const Finished end = target->Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   EXPECT_THAT(end.output, HasSubstr("result=ok"));

@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/service/session_service_fixture.h"
 
@@ -118,6 +120,26 @@ TEST_F(SessionServiceTest, AProcessThatDiesInTheMiddleOfAStartIsNoHang) {
   const Seen seen = Finish();
   ASSERT_GE(seen.events.size(), 1u);
   EXPECT_EQ(seen.events[0].what(), v1::SessionEvent::LOST);
+}
+
+// A process counts once it has answered, whatever it said.
+TEST_F(SessionServiceTest, ServedIsWhoHasAnswered) {
+  FakeCollector with, without;
+  Player accepts(&with), refuses(&without, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  std::vector<std::pair<uint64_t, size_t>> served;
+  service_->SetOnServed([&] {
+    const SessionInfo session = service_->List().at(0);
+    std::lock_guard<std::mutex> lock(mutex_);
+    served.emplace_back(service_->served(),
+                        session.running.size() + session.refused.size());
+  });
+  ASSERT_TRUE(service_->Start({.filters = {Counters({"SQ_WAVES"})}}).ok());
+  EXPECT_EQ(service_->served(), 0u);
+  Arrive(&with);
+  Arrive(&without, 1);
+  for (int i = 0; i < 10'000 && service_->served() < 2; ++i) usleep(1000);
+  service_->Close();
+  EXPECT_EQ(served, (std::vector<std::pair<uint64_t, size_t>>{{1, 1}, {2, 2}}));
 }
 
 TEST_F(SessionServiceTest, ASilentCollectorIsAbandonedInTime) {
