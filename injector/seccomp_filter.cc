@@ -156,6 +156,82 @@ bool Holds(uint16_t test, uint32_t a, uint32_t value) {
   }
 }
 
+// Whether seccomp_check_filter() of kernel/seccomp.c accepts the instruction, before
+// `left` others.
+bool IsAccepted(const sock_filter& i, size_t left) {
+  switch (i.code) {
+    case BPF_LD | BPF_W | BPF_ABS:
+      return i.k < sizeof(seccomp_data) && i.k % sizeof(uint32_t) == 0;
+    case BPF_LD | BPF_MEM:
+    case BPF_LDX | BPF_MEM:
+    case BPF_ST:
+    case BPF_STX:
+      return i.k < kScratchWords;
+    case BPF_JMP | BPF_JA:
+      return i.k < left;
+    case BPF_LD | BPF_W | BPF_LEN:
+    case BPF_LDX | BPF_W | BPF_LEN:
+    case BPF_LD | BPF_IMM:
+    case BPF_LDX | BPF_IMM:
+    case BPF_MISC | BPF_TAX:
+    case BPF_MISC | BPF_TXA:
+    case BPF_RET | BPF_K:
+    case BPF_RET | BPF_A:
+      return true;
+    default:
+      break;
+  }
+  const uint16_t operation = BPF_OP(i.code);
+  if (BPF_CLASS(i.code) == BPF_ALU) {
+    return operation != BPF_MOD && operation <= BPF_XOR;
+  }
+  return BPF_CLASS(i.code) == BPF_JMP && operation <= BPF_JSET;
+}
+
+// What moves a value, or negates it. False for every other instruction.
+bool Move(const sock_filter& i, const seccomp_data& call, Machine* m) {
+  switch (i.code) {
+    case BPF_LD | BPF_W | BPF_ABS:
+      std::memcpy(&m->a, reinterpret_cast<const uint8_t*>(&call) + i.k, sizeof(m->a));
+      return true;
+    case BPF_LD | BPF_W | BPF_LEN:
+      m->a = sizeof(call);
+      return true;
+    case BPF_LDX | BPF_W | BPF_LEN:
+      m->x = sizeof(call);
+      return true;
+    case BPF_LD | BPF_IMM:
+      m->a = i.k;
+      return true;
+    case BPF_LDX | BPF_IMM:
+      m->x = i.k;
+      return true;
+    case BPF_LD | BPF_MEM:
+      m->a = m->scratch[i.k];
+      return true;
+    case BPF_LDX | BPF_MEM:
+      m->x = m->scratch[i.k];
+      return true;
+    case BPF_ST:
+      m->scratch[i.k] = m->a;
+      return true;
+    case BPF_STX:
+      m->scratch[i.k] = m->x;
+      return true;
+    case BPF_MISC | BPF_TAX:
+      m->x = m->a;
+      return true;
+    case BPF_MISC | BPF_TXA:
+      m->a = m->x;
+      return true;
+    case BPF_ALU | BPF_NEG:
+      m->a = 0u - m->a;
+      return true;
+    default:
+      return false;
+  }
+}
+
 const char* ActionName(uint32_t action) {
   switch (action & SECCOMP_RET_ACTION_FULL) {
     case SECCOMP_RET_KILL_PROCESS:
@@ -173,8 +249,7 @@ bool IsDeadly(uint32_t action) {
 
 }  // namespace
 
-// The instructions that seccomp_check_filter() of kernel/seccomp.c accepts; jumps lead
-// forward only, so a program of n instructions takes n steps at most.
+// Jumps lead forward only, so a program of n instructions takes n steps at most.
 absl::StatusOr<uint32_t> RunSeccompProgram(absl::Span<const sock_filter> program,
                                            const seccomp_data& call, size_t* steps) {
   if (program.empty() || program.size() > BPF_MAXINSNS) {
@@ -189,67 +264,21 @@ absl::StatusOr<uint32_t> RunSeccompProgram(absl::Span<const sock_filter> program
       return absl::ResourceExhaustedError("the filters are too long to be checked");
     }
     const sock_filter& i = program[at];
-    const size_t here = at++;
-    switch (i.code) {
-      case BPF_LD | BPF_W | BPF_ABS:
-        if (i.k >= sizeof(call) || i.k % sizeof(uint32_t) != 0) return NotAFilter(here);
-        std::memcpy(&m.a, reinterpret_cast<const uint8_t*>(&call) + i.k, sizeof(m.a));
-        continue;
-      case BPF_LD | BPF_W | BPF_LEN:
-        m.a = sizeof(call);
-        continue;
-      case BPF_LDX | BPF_W | BPF_LEN:
-        m.x = sizeof(call);
-        continue;
-      case BPF_LD | BPF_IMM:
-        m.a = i.k;
-        continue;
-      case BPF_LDX | BPF_IMM:
-        m.x = i.k;
-        continue;
-      case BPF_LD | BPF_MEM:
-      case BPF_LDX | BPF_MEM:
-      case BPF_ST:
-      case BPF_STX: {
-        if (i.k >= kScratchWords) return NotAFilter(here);
-        uint32_t& word = m.scratch[i.k];
-        if (i.code == (BPF_LD | BPF_MEM)) m.a = word;
-        if (i.code == (BPF_LDX | BPF_MEM)) m.x = word;
-        if (i.code == BPF_ST) word = m.a;
-        if (i.code == BPF_STX) word = m.x;
-        continue;
-      }
-      case BPF_MISC | BPF_TAX:
-        m.x = m.a;
-        continue;
-      case BPF_MISC | BPF_TXA:
-        m.a = m.x;
-        continue;
-      case BPF_RET | BPF_K:
-        return i.k;
-      case BPF_RET | BPF_A:
-        return m.a;
-      case BPF_ALU | BPF_NEG:
-        m.a = 0u - m.a;
-        continue;
-      case BPF_JMP | BPF_JA:
-        if (i.k >= program.size() - at) return NotAFilter(here);
-        at += i.k;
-        continue;
-      default:
-        break;
-    }
-    const uint32_t value = BPF_SRC(i.code) == BPF_X ? m.x : i.k;
-    if (BPF_CLASS(i.code) == BPF_ALU) {
-      const uint16_t operation = BPF_OP(i.code);
-      if (operation == BPF_MOD || operation > BPF_XOR) return NotAFilter(here);
-      if (!Compute(operation, value, &m.a)) return SECCOMP_RET_KILL_THREAD;
+    if (!IsAccepted(i, program.size() - at - 1)) return NotAFilter(at);
+    ++at;
+    if (Move(i, call, &m)) continue;
+    if (i.code == (BPF_RET | BPF_K)) return i.k;
+    if (i.code == (BPF_RET | BPF_A)) return m.a;
+    if (i.code == (BPF_JMP | BPF_JA)) {
+      at += i.k;
       continue;
     }
-    if (BPF_CLASS(i.code) != BPF_JMP || BPF_OP(i.code) > BPF_JSET) {
-      return NotAFilter(here);
+    const uint32_t value = BPF_SRC(i.code) == BPF_X ? m.x : i.k;
+    if (BPF_CLASS(i.code) == BPF_JMP) {
+      at += Holds(BPF_OP(i.code), m.a, value) ? i.jt : i.jf;
+    } else if (!Compute(BPF_OP(i.code), value, &m.a)) {
+      return SECCOMP_RET_KILL_THREAD;
     }
-    at += Holds(BPF_OP(i.code), m.a, value) ? i.jt : i.jf;
   }
   return absl::InvalidArgumentError("the filter ends without a result");
 }

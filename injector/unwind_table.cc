@@ -261,8 +261,15 @@ class Program {
  private:
   absl::Status Step(Cursor* cursor);
   absl::Status StepExtended(uint8_t code, Cursor* cursor);
+  // Instructions for the CFA, and for where one register is. False for all others,
+  // whose operands are left alone.
+  bool DefineCfa(uint8_t code, Cursor* cursor);
+  bool DefineRule(uint8_t code, Cursor* cursor);
   void Set(uint64_t which, Rule rule) {
     if (which < kUnwindRegisters) row_.rules[which] = rule;
+  }
+  void Restore(uint64_t which) {
+    if (which < kUnwindRegisters) row_.rules[which] = initial_.rules[which];
   }
   // Run ends past `until_`: what follows does not apply there.
   void Advance(uint64_t units) { at_ += units * cie_.code_unit; }
@@ -290,7 +297,7 @@ absl::Status Program::Step(Cursor* cursor) {
       Set(operand, AtOffset(static_cast<int64_t>(cursor->Unsigned())));
       return absl::OkStatus();
     case 3:  // DW_CFA_restore
-      if (operand < kUnwindRegisters) row_.rules[operand] = initial_.rules[operand];
+      Restore(operand);
       return absl::OkStatus();
     default:
       return StepExtended(code, cursor);
@@ -310,27 +317,6 @@ absl::Status Program::StepExtended(uint8_t code, Cursor* cursor) {
     case 0x04:  // DW_CFA_advance_loc4
       Advance(cursor->Take<uint32_t>());
       break;
-    case 0x05: {  // DW_CFA_offset_extended
-      const uint64_t which = cursor->Unsigned();
-      Set(which, AtOffset(static_cast<int64_t>(cursor->Unsigned())));
-      break;
-    }
-    case 0x06: {  // DW_CFA_restore_extended
-      const uint64_t which = cursor->Unsigned();
-      if (which < kUnwindRegisters) row_.rules[which] = initial_.rules[which];
-      break;
-    }
-    case 0x07:  // DW_CFA_undefined
-      Set(cursor->Unsigned(), {Rule::kUndefined, 0});
-      break;
-    case 0x08:  // DW_CFA_same_value
-      Set(cursor->Unsigned(), {Rule::kSame, 0});
-      break;
-    case 0x09: {  // DW_CFA_register
-      Set(cursor->Unsigned(), {Rule::kNotUnderstood, 0});
-      (void)cursor->Unsigned();
-      break;
-    }
     case 0x0a:  // DW_CFA_remember_state
       if (saved_.size() >= kMaxSaved) return Unknown("too many remembered states");
       saved_.push_back(row_);
@@ -340,45 +326,78 @@ absl::Status Program::StepExtended(uint8_t code, Cursor* cursor) {
       row_ = saved_.back();
       saved_.pop_back();
       break;
-    case 0x0c:  // DW_CFA_def_cfa
-      row_.cfa_expression = {};
-      row_.cfa_register = cursor->Unsigned();
-      row_.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
-      break;
-    case 0x0d:  // DW_CFA_def_cfa_register
-      row_.cfa_register = cursor->Unsigned();
-      break;
-    case 0x0e:  // DW_CFA_def_cfa_offset
-      row_.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
-      break;
-    case 0x0f:  // DW_CFA_def_cfa_expression
-      row_.cfa_expression = cursor->Block(cursor->Unsigned());
-      break;
-    case 0x10:  // DW_CFA_expression
-    case 0x16:  // DW_CFA_val_expression
-      Set(cursor->Unsigned(), {Rule::kNotUnderstood, 0});
-      (void)cursor->Block(cursor->Unsigned());
-      break;
-    case 0x11: {  // DW_CFA_offset_extended_sf
-      const uint64_t which = cursor->Unsigned();
-      Set(which, AtOffset(cursor->Signed()));
-      break;
-    }
-    case 0x12:  // DW_CFA_def_cfa_sf
-      row_.cfa_expression = {};
-      row_.cfa_register = cursor->Unsigned();
-      row_.cfa_offset = AtOffset(cursor->Signed()).offset;
-      break;
-    case 0x13:  // DW_CFA_def_cfa_offset_sf
-      row_.cfa_offset = AtOffset(cursor->Signed()).offset;
-      break;
     case 0x2e:  // DW_CFA_GNU_args_size
       (void)cursor->Unsigned();
       break;
     default:
+      if (DefineCfa(code, cursor) || DefineRule(code, cursor)) break;
       return Unknown(absl::StrCat("instruction ", absl::Hex(code)));
   }
   return absl::OkStatus();
+}
+
+bool Program::DefineCfa(uint8_t code, Cursor* cursor) {
+  switch (code) {
+    case 0x0c:  // DW_CFA_def_cfa
+      row_.cfa_expression = {};
+      row_.cfa_register = cursor->Unsigned();
+      row_.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
+      return true;
+    case 0x0d:  // DW_CFA_def_cfa_register
+      row_.cfa_register = cursor->Unsigned();
+      return true;
+    case 0x0e:  // DW_CFA_def_cfa_offset
+      row_.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
+      return true;
+    case 0x0f:  // DW_CFA_def_cfa_expression
+      row_.cfa_expression = cursor->Block(cursor->Unsigned());
+      return true;
+    case 0x12:  // DW_CFA_def_cfa_sf
+      row_.cfa_expression = {};
+      row_.cfa_register = cursor->Unsigned();
+      row_.cfa_offset = AtOffset(cursor->Signed()).offset;
+      return true;
+    case 0x13:  // DW_CFA_def_cfa_offset_sf
+      row_.cfa_offset = AtOffset(cursor->Signed()).offset;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Program::DefineRule(uint8_t code, Cursor* cursor) {
+  switch (code) {
+    case 0x05: {  // DW_CFA_offset_extended
+      const uint64_t which = cursor->Unsigned();
+      Set(which, AtOffset(static_cast<int64_t>(cursor->Unsigned())));
+      return true;
+    }
+    case 0x06:  // DW_CFA_restore_extended
+      Restore(cursor->Unsigned());
+      return true;
+    case 0x07:  // DW_CFA_undefined
+      Set(cursor->Unsigned(), {Rule::kUndefined, 0});
+      return true;
+    case 0x08:  // DW_CFA_same_value
+      Set(cursor->Unsigned(), {Rule::kSame, 0});
+      return true;
+    case 0x09:  // DW_CFA_register
+      Set(cursor->Unsigned(), {Rule::kNotUnderstood, 0});
+      (void)cursor->Unsigned();
+      return true;
+    case 0x10:  // DW_CFA_expression
+    case 0x16:  // DW_CFA_val_expression
+      Set(cursor->Unsigned(), {Rule::kNotUnderstood, 0});
+      (void)cursor->Block(cursor->Unsigned());
+      return true;
+    case 0x11: {  // DW_CFA_offset_extended_sf
+      const uint64_t which = cursor->Unsigned();
+      Set(which, AtOffset(cursor->Signed()));
+      return true;
+    }
+    default:
+      return false;
+  }
 }
 
 // Sufficient for the one kind that compilers emit for functions that align their stack:
