@@ -138,7 +138,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
 }
 
 TEST_P(AttachAgainTest, AnAttacherKilledAtAnyInstant) {
-  auto target = Start({"-t", "4", "-m", "200"}, Environment());
+  auto target = Start({"-t", IsFull() ? "16" : "4", "-m", "200"}, Environment());
   std::mt19937 random(1);
   const int rounds = Rounds(8);
   for (int i = 0; i < rounds; ++i) {
