@@ -416,10 +416,12 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
     status = "passed";
     outcome = AttachResult::kNothingHappened;
   } else if (result.attached) {
-    status = !losses.empty()      ? "incomplete"
-             : records != 0       ? "recorded"
-             : options_.recording ? "nothing-happened"
-                                  : "not-recorded";
+    const bool lacks_something = !losses.empty() || !result.problem.empty();
+    status = records == 0 && (!options_.recording || !result.problem.empty())
+                 ? "not-recorded"
+             : lacks_something ? "incomplete"
+             : records != 0    ? "recorded"
+                               : "nothing-happened";
     if (whole && records == 0 && options_.recording) {
       outcome = AttachResult::kNothingHappened;
     }

@@ -357,6 +357,9 @@ TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
   const nlohmann::json refused =
       Record(target->pid(), {"--sys-trace", "--hsa-trace"}, 1);
   EXPECT_THAT(refused.value("detail", ""), HasSubstr("calls of the HSA API"));
+  // Its dispatches are there, but not what was requested.
+  EXPECT_EQ(refused.value("status", ""), "incomplete");
+  EXPECT_GT(refused.value("dispatches", 0), 0);
   End(target.get());
 }
 

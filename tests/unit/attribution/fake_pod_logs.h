@@ -22,12 +22,14 @@ class FakePodLogs {
   void AddPod(const std::string& kube_namespace, const std::string& pod,
               const std::string& uid,
               const std::vector<std::string>& containers) const {
-    const std::string folder =
-        directory_ / absl::StrCat("pods/", kube_namespace, "_", pod, "_", uid);
-    std::filesystem::create_directory(folder);
+    // A reader that comes meanwhile must not see a part of the containers.
+    const std::filesystem::path made = directory_ / "new";
+    std::filesystem::create_directory(made);
     for (const std::string& container : containers) {
-      std::filesystem::create_directory(folder + "/" + container);
+      std::filesystem::create_directory(made / container);
     }
+    std::filesystem::rename(
+        made, directory_ / absl::StrCat("pods/", kube_namespace, "_", pod, "_", uid));
   }
   // Its target need not be there: nobody follows it.
   void AddContainer(const std::string& pod, const std::string& kube_namespace,

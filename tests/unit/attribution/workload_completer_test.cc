@@ -92,8 +92,8 @@ TEST_F(WorkloadCompleterTest, LogsTellNamesWithoutAnyDevice) {
   EXPECT_EQ(workload.node, "node-1");
   EXPECT_EQ(workload.pod, "");
   // It comes later, as a link does that the kubelet makes after the start.
-  logs_.AddPod("ml", "trainer-0", kUid, {"init", "main"});
   logs_.AddContainer("trainer-0", "ml", "main", kId);
+  logs_.AddPod("ml", "trainer-0", kUid, {"init", "main"});
   workload = Complete(&completer);
   EXPECT_EQ(workload.kube_namespace, "ml");
   EXPECT_EQ(workload.pod, "trainer-0");

@@ -107,8 +107,8 @@ def attach(
     pid -- the process; default: ROCPROF_ATTACH_PID
     attach_tool_library -- tool libraries, separated by colons; default:
         ROCPROF_ATTACH_TOOL_LIBRARY, and without that this project's collector
-    attach_duration_msec -- how long, in milliseconds; default: ROCPROF_ATTACH_DURATION,
-        and without that until Enter or Ctrl-C
+    attach_duration_msec -- how long, in milliseconds; 0 detaches at once; default:
+        ROCPROF_ATTACH_DURATION, and without that until Enter or Ctrl-C
     attach_children -- the descendants as well; default: ROCPROF_ATTACH_CHILDREN, and
         without that True
     library -- the Library to use; default: the one that find_library() finds
