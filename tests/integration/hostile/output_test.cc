@@ -24,8 +24,9 @@ class UnreadService {
   explicit UnreadService(std::vector<std::string> arguments) {
     int output[2], errors[2];
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
-    std::vector<std::string> words = {WatcherPath(),   "--auto",    "--collector",
-                                      CollectorPath(), "--library", EmptyRuntime()};
+    std::vector<std::string> words = {
+        WatcherPath(), "--auto",        "--hold-timeout-msec", "10000",
+        "--collector", CollectorPath(), "--library",           EmptyRuntime()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -114,8 +115,9 @@ TEST_F(HostileOutputTest, MessagesThatNobodyReads) {
 class FailedStartTest : public HostileOutputTest {
  protected:
   Finished Start(std::vector<std::string> arguments) {
-    std::vector<std::string> words = {WatcherPath(),     "--auto", "-d",
-                                      directory_.path(), "-o",     "run"};
+    std::vector<std::string> words = {WatcherPath(), "--auto", "--hold-timeout-msec",
+                                      "10000",       "-d",     directory_.path(),
+                                      "-o",          "run"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     return Child(words).Wait();
   }

@@ -338,8 +338,9 @@ TEST_F(AttachTest, HipPrograms) {
 
 TEST_F(AttachTest, OneFileAProcessWithKeys) {
   ExecutableDirectory directory;
-  Child watcher({WatcherPath(), "--auto", "--json", "--collector", CollectorPath(),
-                 "-d", directory.path(), "-o", "%tag%/%pid%"});
+  Child watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "--json",
+                 "--collector", CollectorPath(), "-d", directory.path(), "-o",
+                 "%tag%/%pid%"});
   while (watcher.PollOutput().find("ready") == std::string::npos) usleep(5000);
   Child target(OnSimgpu({"hsa_dispatch", "-n", "10"}));
   pid_t pid = target.pid();

@@ -115,8 +115,9 @@ TEST_F(CapabilitiesTest, SomeAreThereForWhoeverTakesSysAdminAway) {
 TEST_F(CapabilitiesTest, WithoutSysAdminItDoesNotStart) {
   std::vector<std::string> command = With(Without("sys_admin"));
   ExecutableDirectory directory;
-  command.insert(command.end(), {WatcherPath(), "--auto", "--collector",
-                                 CollectorPath(), "-d", directory.path()});
+  command.insert(command.end(),
+                 {WatcherPath(), "--auto", "--hold-timeout-msec", "10000",
+                  "--collector", CollectorPath(), "-d", directory.path()});
   const Finished finished = Child(command).Wait();
   EXPECT_TRUE(finished.exited_with(3)) << finished.status << finished.errors;
 }

@@ -139,8 +139,9 @@ TEST_F(ConsoleTest, TheSameRefusalIsNamedOnce) {
 // As in `rocattach-watch --auto -o - -- ./app | rocattach report -`.
 TEST_F(ConsoleTest, TheCommandsWordsStayOutOfTheStream) {
   const std::vector<std::string> target = OnSimgpu({"hsa_dispatch", "-n", "40"});
-  std::vector<std::string> words = {
-      WatcherPath(), "--auto", "--collector", CollectorPath(), "-o", "-", "--"};
+  std::vector<std::string> words = {WatcherPath(), "--auto",      "--hold-timeout-msec",
+                                    "10000",       "--collector", CollectorPath(),
+                                    "-o",          "-",           "--"};
   words.insert(words.end(), target.begin(), target.end());
   const Finished native = Child(target).Wait();
   const Finished end = Child(words).Wait();

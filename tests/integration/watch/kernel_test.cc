@@ -22,8 +22,8 @@ TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
   // A mount namespace in which /sys/kernel/btf is empty.
   Child watcher({"unshare", "--mount", "sh", "-c",
                  "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh",
-                 WatcherPath(), "--auto", "--collector", CollectorPath(), "-d",
-                 directory.path(), "--duration-msec", "2000"});
+                 WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "--collector",
+                 CollectorPath(), "-d", directory.path(), "--duration-msec", "2000"});
   const Finished finished = watcher.Wait();
   if (finished.exited_with(0)) {
     GTEST_SKIP() << "this machine's kernel image is installed, with its BTF";

@@ -291,8 +291,9 @@ TEST_F(MetricsTest, APortInUseStopsTheStart) {
   ASSERT_TRUE(first.ready());
   const std::string address = AddressOf(&first);
   const TemporaryDirectory directory;
-  Child second({WatcherPath(), "--auto", "--collector", CollectorPath(), "-d",
-                directory.path(), "-o", "run", "--metrics-listen", address});
+  Child second({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "--collector",
+                CollectorPath(), "-d", directory.path(), "-o", "run",
+                "--metrics-listen", address});
   const Finished result = second.Wait();
   EXPECT_TRUE(result.exited_with(3));
   EXPECT_NE(result.errors.find("cannot listen at " + address), std::string::npos)

@@ -71,10 +71,10 @@ TEST_F(PolicyTest, NoHoldAtAll) {
   EXPECT_EQ(watcher.Events("ready").at(0)["hold"], "none");
   EXPECT_EQ(watcher.Events("ready").at(0)["hold_reason"], "");
   ExecutableDirectory directory;
-  Finished words =
-      Child({WatcherPath(), "--auto", "--hold", "none", "--collector", CollectorPath(),
-             "-d", directory.path(), "--duration-msec", "50"})
-          .Wait();
+  Finished words = Child({WatcherPath(), "--auto", "--hold-timeout-msec", "10000",
+                          "--hold", "none", "--collector", CollectorPath(), "-d",
+                          directory.path(), "--duration-msec", "50"})
+                       .Wait();
   EXPECT_NE(words.errors.find("no process is held or attached"), std::string::npos)
       << words.errors;
 }
@@ -93,11 +93,12 @@ TEST_F(PolicyTest, ProcessGlobs) {
 TEST_F(PolicyTest, AProcessByItsNumber) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "30"});
   EXPECT_TRUE(native.exited_with(0)) << native.errors;
-  Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-msec", "2500"}),
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-msec", "10000"}),
                {.dies_with_us = true});
   ExecutableDirectory directory;
-  Child watcher({WatcherPath(), "--auto", "-p", std::to_string(target.pid()),
-                 "--collector", CollectorPath(), "-d", directory.path(), "-o", "run"},
+  Child watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "-p",
+                 std::to_string(target.pid()), "--collector", CollectorPath(), "-d",
+                 directory.path(), "-o", "run"},
                 {.dies_with_us = true});
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
   const Finished end = target.Wait();
@@ -147,8 +148,9 @@ TEST_F(PolicyTest, OnlyProcessesOfAControlGroup) {
 }
 
 TEST_F(PolicyTest, AControlGroupThatIsNone) {
-  Finished missing =
-      Child({WatcherPath(), "--auto", "--cgroup", "/no/such/group"}).Wait();
+  Finished missing = Child({WatcherPath(), "--auto", "--hold-timeout-msec", "10000",
+                            "--cgroup", "/no/such/group"})
+                         .Wait();
   EXPECT_TRUE(missing.exited_with(2)) << missing.errors;
   EXPECT_NE(missing.errors.find("there is no control group /no/such/group"),
             std::string::npos)
@@ -225,9 +227,18 @@ TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
 TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
   ExecutableDirectory directory;
   const std::string up = directory.path() + "/up", go = directory.path() + "/go";
-  std::vector<std::string> words = {
-      WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
-      "-d",          directory.path(), "-o",     "run",         "--"};
+  std::vector<std::string> words = {WatcherPath(),
+                                    "--auto",
+                                    "--hold-timeout-msec",
+                                    "10000",
+                                    "--json",
+                                    "--collector",
+                                    CollectorPath(),
+                                    "-d",
+                                    directory.path(),
+                                    "-o",
+                                    "run",
+                                    "--"};
   const std::string script = "touch " + up + "; while [ ! -e " + go +
                              " ]; do sleep 0.05; done; " +
                              Quoted(TargetPath("hsa_dispatch")) + " -n 3; " +
@@ -269,9 +280,18 @@ TEST_F(PolicyTest, StrangersAtTheEndOfTheCommandAreNotReported) {
   }
   for (int i = 0; i < 5; ++i) {
     ExecutableDirectory directory;
-    std::vector<std::string> words = {
-        WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
-        "-d",          directory.path(), "-o",     "run",         "--"};
+    std::vector<std::string> words = {WatcherPath(),
+                                      "--auto",
+                                      "--hold-timeout-msec",
+                                      "10000",
+                                      "--json",
+                                      "--collector",
+                                      CollectorPath(),
+                                      "-d",
+                                      directory.path(),
+                                      "-o",
+                                      "run",
+                                      "--"};
     for (const std::string& word : OnSimgpu({TargetPath("hsa_dispatch"), "-n", "5"})) {
       words.push_back(word);
     }
@@ -343,9 +363,10 @@ TEST_F(PolicyTest, ACommandThatDoesNotExist) {
 
 TEST_F(PolicyTest, DurationEndsTheRun) {
   ExecutableDirectory directory;
-  Finished result = Child({WatcherPath(), "--auto", "--collector", CollectorPath(),
-                           "-d", directory.path(), "--duration-msec", "200"})
-                        .Wait();
+  Finished result =
+      Child({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "--collector",
+             CollectorPath(), "-d", directory.path(), "--duration-msec", "200"})
+          .Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
 }
 
@@ -366,9 +387,10 @@ TEST_F(PolicyTest, UsageErrors) {
 TEST_F(PolicyTest, TheStreamOnStandardOutput) {
   ExecutableDirectory directory;
   const std::string socket = directory.path() + "/socket";
-  std::vector<std::string> words = {WatcherPath(), "--auto",        "-q",
-                                    "--collector", CollectorPath(), "-o",
-                                    "-",           "--socket",      socket};
+  std::vector<std::string> words = {WatcherPath(),   "--auto", "--hold-timeout-msec",
+                                    "10000",         "-q",     "--collector",
+                                    CollectorPath(), "-o",     "-",
+                                    "--socket",      socket};
   Child watcher(words);
   EXPECT_TRUE(Eventually([&] { return access(socket.c_str(), F_OK) == 0; }));
   Child target(OnSimgpu({"hsa_dispatch", "-n", "12"}));

@@ -148,7 +148,8 @@ TEST_F(RotationTest, AFullDiskPausesRecordingAndNothingElse) {
 
 TEST_F(RotationTest, WrongLimitsAreUsageErrors) {
   const auto run = [](std::vector<std::string> words) {
-    words.insert(words.begin(), {WatcherPath(), "--auto"});
+    words.insert(words.begin(),
+                 {WatcherPath(), "--auto", "--hold-timeout-msec", "10000"});
     return Child(words).Wait();
   };
   for (const std::vector<std::string>& words :

@@ -273,7 +273,8 @@ TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
       {"--pmc", "SQ_WAVES", "--device-samples", "0"},
   };
   for (std::vector<std::string> words : wrong) {
-    words.insert(words.begin(), {WatcherPath(), "--auto"});
+    words.insert(words.begin(),
+                 {WatcherPath(), "--auto", "--hold-timeout-msec", "10000"});
     words.insert(words.end(), {"--", "touch", directory_.path() + "/ran"});
     const Finished result = Child(words).Wait();
     EXPECT_TRUE(result.exited_with(2)) << words[2] << " " << result.errors;

@@ -118,8 +118,9 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
 }
 
 TEST_F(SessionTerminal, EnterEndsTheWatcher) {
-  Terminal terminal({WatcherPath(), "--auto", "-d", directory_.path(), "-o", "run",
-                     "--socket", Socket(), "--kfd-topology", directory_.path()});
+  Terminal terminal({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "-d",
+                     directory_.path(), "-o", "run", "--socket", Socket(),
+                     "--kfd-topology", directory_.path()});
   terminal.ReadUntil("Enter");
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "20"}));
   const pid_t pid = target.pid();
