@@ -222,23 +222,28 @@ TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
   EXPECT_EQ(process.dispatches.size(), 7u);
 }
 
+// The service for the command that is to follow.
+std::vector<std::string> WatchOfCommand(const std::string& directory) {
+  return {WatcherPath(),
+          "--auto",
+          "--hold-timeout-msec",
+          "10000",
+          "--json",
+          "--collector",
+          CollectorPath(),
+          "-d",
+          directory,
+          "-o",
+          "run",
+          "--"};
+}
+
 // With a command only its own processes count, whatever else runs on the machine: that
 // is counted, and said nowhere else.
 TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
   ExecutableDirectory directory;
   const std::string up = directory.path() + "/up", go = directory.path() + "/go";
-  std::vector<std::string> words = {WatcherPath(),
-                                    "--auto",
-                                    "--hold-timeout-msec",
-                                    "10000",
-                                    "--json",
-                                    "--collector",
-                                    CollectorPath(),
-                                    "-d",
-                                    directory.path(),
-                                    "-o",
-                                    "run",
-                                    "--"};
+  std::vector<std::string> words = WatchOfCommand(directory.path());
   const std::string script = "touch " + up + "; while [ ! -e " + go +
                              " ]; do sleep 0.05; done; " +
                              Quoted(TargetPath("hsa_dispatch")) + " -n 3; " +
@@ -280,18 +285,7 @@ TEST_F(PolicyTest, StrangersAtTheEndOfTheCommandAreNotReported) {
   }
   for (int i = 0; i < 5; ++i) {
     ExecutableDirectory directory;
-    std::vector<std::string> words = {WatcherPath(),
-                                      "--auto",
-                                      "--hold-timeout-msec",
-                                      "10000",
-                                      "--json",
-                                      "--collector",
-                                      CollectorPath(),
-                                      "-d",
-                                      directory.path(),
-                                      "-o",
-                                      "run",
-                                      "--"};
+    std::vector<std::string> words = WatchOfCommand(directory.path());
     for (const std::string& word : OnSimgpu({TargetPath("hsa_dispatch"), "-n", "5"})) {
       words.push_back(word);
     }
