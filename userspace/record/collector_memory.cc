@@ -464,6 +464,25 @@ void CollectorMemory::Snapshot() {
                                         geometry_.dictionary_bytes);
 }
 
+bool CollectorMemory::HasNews(uint64_t most_records) const {
+  const rocattach_control& c = *control();
+  // What Snapshot() would find, of numbers that the target may have written.
+  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > rings_used_ ||
+      std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
+          dictionary_used_) {
+    return true;
+  }
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    const Position& position = positions_[i];
+    // A head that went back wraps around, and counts as news.
+    if (!position.corrupt &&
+        LoadAcquire(&ring(i)->head) - position.head > most_records) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
   std::vector<std::vector<uint8_t>> entries;
   std::vector<uint8_t> chunk;

@@ -153,6 +153,9 @@ class CollectorMemory {
   // entry that a record refers to was committed before the record was published. Later
   // reads do not go beyond these positions.
   void Snapshot();
+  // Whether there is something new since the snapshot: an entry, a ring in use, or a
+  // ring with more than `most_records` that were published since.
+  bool HasNews(uint64_t most_records) const;
   // Copies out entries of the dictionary, up to `most_bytes` of them but at least one,
   // that have not been copied out before. An entry that cannot be parsed ends the
   // dictionary for good (false from dictionary_ok()).
@@ -170,6 +173,7 @@ class CollectorMemory {
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
   uint32_t ring_count() const { return geometry_.ring_count; }
+  uint32_t ring_slots() const { return geometry_.ring_slots; }
   // Rings from this number on had no record at the snapshot.
   uint32_t rings_used() const { return rings_used_; }
   // Those that have one by now.

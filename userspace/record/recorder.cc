@@ -22,7 +22,16 @@ namespace rocattach {
 namespace {
 
 constexpr int kDrainPeriodMsec = 4;
+// While rings of at least so many slots hardly fill: half of one, at a million records a
+// second.
+constexpr int kRestPeriodMsec = 8;
+constexpr uint32_t kRestSlots = 16384;
+constexpr uint64_t kRestAfterNs = 100'000'000;
+// How long what is in the rings of a resting target waits at most.
+constexpr uint64_t kRestNs = 200'000'000;
 constexpr uint64_t kScanPeriodNs = 100'000'000;
+// How often ends that no event reported are looked for: a system call for each target.
+constexpr uint64_t kLostPeriodNs = 500'000'000;
 // How often losses are written to the recording, in case it is truncated later.
 constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
@@ -149,11 +158,19 @@ void Recorder::NoteBeforeSession(Target* target) {
   if (before != 0) statistics_.CountBeforeSession(before);
 }
 
-bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
+bool Recorder::Serve(Target* target, uint64_t now_ns) {
+  if (target->SettleFromCollector()) verdicts_.Notify(*target);
+  NoteBelief(target);
+  target->published = target->counts();
   if (!target->has_memory()) return false;
-  const bool awaited = target->session()->Poll(now_ns);
+  const bool answer_awaited = target->session()->Poll(now_ns);
   NoteBeforeSession(target);
-  return offers_.Update(target, now_ns) || awaited;
+  const bool waits = offers_.Update(target, now_ns) || answer_awaited;
+  if (!waits && !target->behind() && target->verdict() != Verdict::kOpen &&
+      offers_.HasServed(*target)) {
+    target->RestUntil(now_ns + kRestNs);
+  }
+  return waits;
 }
 
 void Recorder::Run() {
@@ -178,15 +195,15 @@ int Recorder::Round() {
   OperationCounts live;
   targets_.ShareOut();
   for (const auto& [key, target] : targets_.living()) {
-    most = std::max(most, targets_.Drain(target.get(), now));
-    behind |= target->behind();
-    if (target->SettleFromCollector()) verdicts_.Notify(*target);
-    NoteBelief(target.get());
-    awaited |= ServeSession(target.get(), now);
-    target->published = target->counts();
+    if (!target->Rests(now)) {
+      most = std::max(most, targets_.Drain(target.get(), now));
+      behind |= target->behind();
+      awaited |= Serve(target.get(), now);
+    }
     live += target->published;
     running += target->has_memory() ? 1 : 0;
   }
+  if (most >= kBusyRecords / 4) last_busy_ns_ = now;
   targets_.DrainEnding(now);
   live += targets_.PublishEnding();
   statistics_.SetLive(live, running);
@@ -197,7 +214,11 @@ int Recorder::Round() {
   Govern(now);
   if (most >= kBusyRecords || behind || targets_.has_ending()) return 0;
   if (awaited) return 1;
-  if (running > 0) return kDrainPeriodMsec;
+  if (running > 0) {
+    const bool rests = options_.collector_config.ring_slots >= kRestSlots &&
+                       now - last_busy_ns_ >= kRestAfterNs;
+    return rests ? kRestPeriodMsec : kDrainPeriodMsec;
+  }
   const bool at_rest = targets_.living().empty() && early_.empty() &&
                        !pause_.paused() && governor_.level().every();
   return at_rest ? -1 : 100;
@@ -401,13 +422,15 @@ void Recorder::Scan(uint64_t now_ns) {
     }
     if (note_losses) target->NoteLosses();
   }
+  early_.Expire(now_ns);
+  if (now_ns - last_lost_ns_ < kLostPeriodNs) return;
+  last_lost_ns_ = now_ns;
   for (const ProcessId& key : targets_.FindLost()) {
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::LOST);
     end.set_time_ns(now_ns);
     targets_.End(key, end);
   }
-  early_.Expire(now_ns);
 }
 
 void Recorder::StopThread() {

@@ -140,9 +140,9 @@ class Recorder : public WindowSink {
   void Scan(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void NoteBeforeSession(Target* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Serves a target's session, after it was offered to one. True if something is
-  // awaited.
-  bool ServeSession(Target* target, uint64_t now_ns)
+  // What a target needs after it was drained: its verdict, a session that it is offered
+  // to, answers. Lets it rest where all is done. True if something is awaited.
+  bool Serve(Target* target, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Notifies the observer, once, of a target with implausible numbers.
   void NoteBelief(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
@@ -169,6 +169,8 @@ class Recorder : public WindowSink {
   // Processes whose window was UNRELATED: the kernel reports their ends.
   absl::flat_hash_set<ProcessId> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
   uint64_t last_scan_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
+  uint64_t last_lost_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
+  uint64_t last_busy_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
   uint64_t last_losses_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
 };
 

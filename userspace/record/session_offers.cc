@@ -31,6 +31,11 @@ bool SessionOffers::Update(Target* target, uint64_t now_ns) {
   return !expired;
 }
 
+bool SessionOffers::HasServed(const Target& target) const {
+  return target.acknowledged() &&
+         (observer_ == nullptr || offered_.contains(target.id()));
+}
+
 void SessionOffers::Withdraw(const ProcessId& process) {
   if (offered_.erase(process) > 0) observer_->OnTargetGone(process);
 }

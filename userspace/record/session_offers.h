@@ -23,6 +23,9 @@ class SessionOffers {
   // Offers a target, which has a collector, if that can be done now and has not been,
   // and ends a wait that is over. True if the target is waiting.
   bool Update(Target* target, uint64_t now_ns);
+  // Update() has nothing to do for this target any more: it has been offered, if there
+  // are sessions, and does not wait.
+  bool HasServed(const Target& target) const;
   // The target has ended.
   void Withdraw(const ProcessId& process);
 

@@ -21,6 +21,9 @@ constexpr size_t kDrainSlots = 512;
 // that are read at once.
 constexpr uint64_t kEntryBytesAtOnce = 128 << 10;
 constexpr uint32_t kInflightAtOnce = 4096;
+// Draining many records at once costs less for each: that part of a ring may fill
+// before.
+constexpr uint32_t kRestingPartOfRing = 16;
 // What they cost, in dispatches.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kInflightCost = 512;
@@ -49,6 +52,7 @@ OperationCounts Target::counts() const {
 }
 
 void Target::Reopen(Window window) {
+  rests_until_ns_ = 0;
   opened_ = std::move(window);
   verdict_ = opened_.verdict;
   load_check_due_ = true;
@@ -279,6 +283,18 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
   if (!sweeping_) session_->Drained();
   CheckBelief(now_ns);
   return records;
+}
+
+void Target::RestUntil(uint64_t until_ns) {
+  rests_until_ns_ = until_ns;
+  // Those who collect a session want its records at once.
+  most_while_resting_ =
+      session_->active() ? 0 : memory_->ring_slots() / kRestingPartOfRing;
+}
+
+bool Target::Rests(uint64_t now_ns) const {
+  return now_ns < rests_until_ns_ && memory_ != nullptr && !session_->awaited() &&
+         (!not_believable_.empty() || !memory_->HasNews(most_while_resting_));
 }
 
 bool Target::has_inflight() const {

@@ -80,6 +80,11 @@ class Target {
   uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // More was waiting than the last call's budget allowed.
   bool behind() const { return sweeping_; }
+  // All of it has been drained and answered. It rests until `until_ns`, or until there
+  // is more to drain than few records.
+  void RestUntil(uint64_t until_ns);
+  // It need not be drained or served now. Costs much less than that.
+  bool Rests(uint64_t now_ns) const;
   // Operations that are in flight, as far as the process says.
   bool has_inflight() const;
   // The process is gone, or recording has stopped: drains what is left, unfinished
@@ -142,6 +147,8 @@ class Target {
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
   AgentTopology* topology_;
+  uint64_t rests_until_ns_ = 0;      // see Rests()
+  uint64_t most_while_resting_ = 0;  // records of a ring
   // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;

@@ -79,6 +79,9 @@ TargetRecords::TargetRecords(const v1::Process& process, ProcessOutput output,
       last_correlation_(rings, 0) {}
 
 uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) {
+  // One target at a time needs this room: hundreds may be recorded.
+  thread_local std::vector<rocattach_dispatch> room;
+  dispatch_batch_.swap(room);
   uint64_t cost = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     const uint16_t kind = slots[i].kind();
@@ -99,6 +102,7 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
     break;
   }
   Write();
+  dispatch_batch_.swap(room);
   return cost + threads_.TakeCost();
 }
 

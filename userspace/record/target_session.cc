@@ -339,7 +339,7 @@ bool TargetSession::Poll(uint64_t now_ns) {
     Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED,
           answered == generation_ ? "" : "the process did not answer", 0);
   }
-  return starting_.has_value() || stopped_ != nullptr || !settling_.empty();
+  return awaited();
 }
 
 void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {

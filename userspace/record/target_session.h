@@ -70,6 +70,10 @@ class TargetSession {
   void AfterDrain(Done done);
   // Checks for answers. True if one is awaited: call again soon.
   bool Poll(uint64_t now_ns);
+  // An answer of the collector, or the next round of draining, is awaited.
+  bool awaited() const {
+    return starting_.has_value() || stopped_ != nullptr || !settling_.empty();
+  }
   // Call this after each round of draining.
   void Drained();
   // The process is gone and its memory drained.

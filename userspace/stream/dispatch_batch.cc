@@ -80,12 +80,12 @@ size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records
   while (taken < records.size() && !full()) {
     size_t block =
         std::min({kBlockRecords, records.size() - taken, kMaxBatchRecords - count_});
-    for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_, &duration_,
-                                 &packet_, &dispatch_}) {
-      column->Reserve(block);
-    }
     for (size_t done = 0; done < block; done += kStep) {
       const auto step = records.subspan(taken + done, std::min(kStep, block - done));
+      for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_,
+                                   &duration_, &packet_, &dispatch_}) {
+        column->Reserve(step.size());
+      }
       AppendShapes(step);
       AppendNumbers(step);
       AppendOfQueues(step);

@@ -84,13 +84,8 @@ class PackedColumn {
   size_t bytes() const { return size_; }
 
   void Reserve(size_t entries) {
-    size_t need = size_ + entries * kMaxVarintBytes;
-    if (need <= capacity_) return;
-    size_t capacity = std::max(need, capacity_ * 2);
-    std::unique_ptr<uint8_t[]> data(new uint8_t[capacity]);
-    if (any_ != 0) memcpy(data.get(), data_.get(), size_);
-    data_ = std::move(data);
-    capacity_ = capacity;
+    reserved_ = size_ + entries * kMaxVarintBytes;
+    if (any_ != 0 && reserved_ > capacity_) Grow();
   }
 
   void Put(uint64_t value) {
@@ -151,15 +146,26 @@ class PackedColumn {
   bool Note(uint64_t bits) {
     if (any_ == 0) {
       if (bits == 0) return false;
+      // Every target has columns that stay zeros: they take no memory.
+      if (reserved_ > capacity_) Grow();
       if (size_ != 0) memset(data_.get(), 0, size_);
     }
     any_ |= bits;
     return true;
   }
 
-  std::unique_ptr<uint8_t[]> data_;  // not written while any_ is 0
+  void Grow() {
+    const size_t capacity = std::max(reserved_, capacity_ * 2);
+    std::unique_ptr<uint8_t[]> data(new uint8_t[capacity]);
+    if (any_ != 0) memcpy(data.get(), data_.get(), size_);
+    data_ = std::move(data);
+    capacity_ = capacity;
+  }
+
+  std::unique_ptr<uint8_t[]> data_;  // neither read nor written while any_ is 0
   size_t size_ = 0;
   size_t capacity_ = 0;
+  size_t reserved_ = 0;  // what the capacity must be before anything is written
   uint64_t any_ = 0;
 };
 

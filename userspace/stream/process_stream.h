@@ -76,8 +76,8 @@ class ProcessStream {
   uint64_t key_frame_ns = 0;
   // When a Flush() first saw the pending records; 0: not yet.
   uint64_t batch_seen_ns = 0;
-  // Flushes in a row without records.
-  uint32_t idle_flushes = 0;
+  // When a Flush() first saw no records; 0: it saw some.
+  uint64_t idle_since_ns = 0;
 
   // Begins a further file: everything known is due again.
   void BeginPart();

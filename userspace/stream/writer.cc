@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kDetailLimit = 4 << 10;
 // A plan that names every counter of an architecture has about 100 KiB.
 constexpr size_t kMaxPlanBytes = 512 << 10;
-// Encoders of a stream that has been idle for this many flushes are freed.
-constexpr uint32_t kIdleFlushes = 8;
+// Encoders of a stream that has been idle for so long are freed.
+constexpr uint64_t kIdleNs = 1'000'000'000;
 
 }  // namespace
 
@@ -224,10 +224,12 @@ absl::Status StreamWriter::Flush(uint64_t now_ns) {
       status.Update(frames_.Prepare(stream.get()));
     }
     if (!stream->HasAnyRecords()) {
-      if (++stream->idle_flushes == kIdleFlushes) stream->ReleaseEncoders();
+      if (stream->idle_since_ns == 0) stream->idle_since_ns = frames_.now_ns();
+      if (frames_.now_ns() - stream->idle_since_ns >= kIdleNs)
+        stream->ReleaseEncoders();
       continue;
     }
-    stream->idle_flushes = 0;
+    stream->idle_since_ns = 0;
     if (stream->batch_seen_ns == 0) {
       stream->batch_seen_ns = frames_.now_ns();
     } else if (frames_.now_ns() - stream->batch_seen_ns >= options_.batch_ns) {

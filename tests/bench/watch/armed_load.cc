@@ -152,6 +152,8 @@ extern "C" __attribute__((visibility("default"))) int rocattach_collector_start(
   auto* ready = reinterpret_cast<void (*)(const void*, uint64_t, uint64_t)>(
       dlsym(real, ROCATTACH_COLLECTOR_READY));
   if (ready == nullptr) Fail(dlerror());
+  StoreRelease(&memory.control()->backend,
+               static_cast<uint32_t>(ROCATTACH_BACKEND_HSA_TOOLS));
   memory.control()->armed_ns = Now();
   memory.SetState(ROCATTACH_STATE_ARMED);
   ready(memory.base(), memory.geometry().total_bytes, config->window_id);
