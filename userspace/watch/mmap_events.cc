@@ -34,7 +34,7 @@ struct LostRecord {
   uint64_t id, lost;
 };
 
-int OpenSideBand(int cpu) {
+int OpenSideBand(int cpu, uint32_t bytes) {
   perf_event_attr attr = {};
   attr.size = sizeof(attr);
   attr.type = PERF_TYPE_SOFTWARE;
@@ -44,7 +44,7 @@ int OpenSideBand(int cpu) {
   // Side-band records do not wake a reader that waits for a number of events; only a
   // watermark in bytes does.
   attr.watermark = 1;
-  attr.wakeup_watermark = 1;
+  attr.wakeup_watermark = bytes;
   return static_cast<int>(
       syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
@@ -102,18 +102,23 @@ void ReadMmapRecords(absl::Span<const uint8_t> ring, uint64_t tail, uint64_t hea
 }
 
 absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::Open() {
-  return OpenWith({.open = OpenSideBand, .online = ReadOnlineCpus});
+  // Without them, the kernel has to wake us for each mapping.
+  absl::StatusOr<std::unique_ptr<MmapWakeups>> wakeups = MmapWakeups::Open();
+  return OpenWith({.open = OpenSideBand, .online = ReadOnlineCpus},
+                  wakeups.ok() ? *std::move(wakeups) : nullptr);
 }
 
-absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::OpenWith(Functions functions) {
-  auto events = std::unique_ptr<MmapEvents>(new MmapEvents(std::move(functions)));
+absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::OpenWith(
+    Functions functions, std::unique_ptr<MmapWakeups> wakeups) {
+  auto events = std::unique_ptr<MmapEvents>(
+      new MmapEvents(std::move(functions), std::move(wakeups)));
   RETURN_IF_ERROR(events->FollowProcessors().status());
   return events;
 }
 
 absl::StatusOr<bool> MmapEvents::Add(int cpu) {
   Ring ring;
-  ring.fd.reset(functions_.open(cpu));
+  ring.fd.reset(functions_.open(cpu, wakeups_ == nullptr ? 1 : kDataBytes / 2));
   if (!ring.fd.valid() && errno == ENODEV) return false;
   if (!ring.fd.valid()) {
     return ErrnoStatus(errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
@@ -161,10 +166,13 @@ MmapEvents::~MmapEvents() {
 std::vector<int> MmapEvents::fds() const {
   std::vector<int> fds;
   for (const auto& [cpu, ring] : rings_) fds.push_back(ring.fd.get());
+  if (wakeups_ != nullptr) fds.push_back(wakeups_->fd());
   return fds;
 }
 
 void MmapEvents::Read(const std::function<void(const MmapEvent&)>& visit) {
+  // First: a wake-up that comes meanwhile is for a record that may not be read here.
+  if (wakeups_ != nullptr) wakeups_->Clear();
   for (const auto& [cpu, ring] : rings_) ReadRing(ring, visit);
 }
 

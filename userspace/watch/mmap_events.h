@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/watch/mmap_wakeups.h"
 
 namespace rocattach {
 
@@ -51,19 +52,23 @@ class MmapEvents {
   static constexpr size_t kDataBytes = 64 * 4096;  // of a ring, behind its first page
 
   struct Functions {
-    // A descriptor of the records of one processor; negative: errno has the reason,
-    // ENODEV if the processor does not run.
-    std::function<int(int cpu)> open;
+    // A descriptor of the records of one processor, which is readable when so many bytes
+    // wait; negative: errno has the reason, ENODEV if the processor does not run.
+    std::function<int(int cpu, uint32_t bytes)> open;
     std::function<std::vector<int>()> online;
   };
-  // Needs CAP_PERFMON (or root).
+  // Needs CAP_PERFMON (or root). Where the kernel can tell which mappings are of a file
+  // named like the HSA runtime, only those make fds() readable, or a ring that is half
+  // full: all others wait until then.
   static absl::StatusOr<std::unique_ptr<MmapEvents>> Open();
-  static absl::StatusOr<std::unique_ptr<MmapEvents>> OpenWith(Functions functions);
+  // `wakeups` may be null: then each mapping makes fds() readable.
+  static absl::StatusOr<std::unique_ptr<MmapEvents>> OpenWith(
+      Functions functions, std::unique_ptr<MmapWakeups> wakeups = nullptr);
   ~MmapEvents();
   MmapEvents(const MmapEvents&) = delete;
   MmapEvents& operator=(const MmapEvents&) = delete;
 
-  // Readable when records wait: one descriptor per processor.
+  // Readable when records wait: one descriptor per processor, and that of the wake-ups.
   std::vector<int> fds() const;
   // Processors have begun or ceased to run: true if fds() has changed. What was mapped
   // on a new one before this call is not known. The first error is returned after all
@@ -79,13 +84,15 @@ class MmapEvents {
     UniqueFd fd;
     uint8_t* base = nullptr;
   };
-  explicit MmapEvents(Functions functions) : functions_(std::move(functions)) {}
+  MmapEvents(Functions functions, std::unique_ptr<MmapWakeups> wakeups)
+      : functions_(std::move(functions)), wakeups_(std::move(wakeups)) {}
   // False if it does not run.
   absl::StatusOr<bool> Add(int cpu);
   void ReadRing(const Ring& ring, const std::function<void(const MmapEvent&)>& visit);
 
   const Functions functions_;
-  std::map<int, Ring> rings_;  // by processor
+  const std::unique_ptr<MmapWakeups> wakeups_;  // may be null
+  std::map<int, Ring> rings_;                   // by processor
   uint64_t lost_ = 0;
 };
 

@@ -200,9 +200,9 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     std::vector<std::unique_ptr<Child>> targets;
     std::vector<pid_t> pids;
     for (int n = 0; n < processes; ++n) {
-      // Not all busy: each has a thread that is the GPU, and spins.
+      // Few are busy: each has a thread that is the GPU, and spins.
       std::vector<std::string> command = {"hip_late", "-m", "20"};
-      if (n % 8 != 7) command.push_back("--idle");
+      if (n % 20 != 3) command.push_back("--idle");
       targets.push_back(Launch(command, absl::StrCat("ready", n)));
       pids.push_back(targets.back()->pid());
     }

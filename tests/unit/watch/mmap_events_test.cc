@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -152,8 +156,9 @@ class ProcessorsTest : public testing::Test {
  protected:
   MmapEvents::Functions Functions() {
     return {.open =
-                [this](int cpu) {
+                [this](int cpu, uint32_t bytes) {
                   ++opened_[cpu];
+                  watermark_ = bytes;
                   if (cpu == broken_) {
                     errno = EMFILE;
                     return -1;
@@ -185,6 +190,7 @@ class ProcessorsTest : public testing::Test {
   std::vector<int> online_ = {0, 1};
   int broken_ = -1;
   std::map<int, int> opened_;
+  uint32_t watermark_ = 0;  // of the last one
   std::map<int, UniqueFd> rings_;
 };
 
@@ -228,6 +234,38 @@ TEST_F(ProcessorsTest, OneThatCannotHaveARingDoesNotKeepOthersFromIt) {
   broken_ = -1;
   EXPECT_TRUE(*(*events)->FollowProcessors());
   EXPECT_EQ((*events)->fds().size(), 4u);
+}
+
+TEST_F(ProcessorsTest, EachMappingWakesWithoutTheKernelsHelp) {
+  auto events = MmapEvents::OpenWith(Functions());
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(watermark_, 1u);
+}
+
+// An eventfd in place of the kernel's program.
+class MadeUpWakeups : public MmapWakeups {
+ public:
+  explicit MadeUpWakeups(std::function<void()> on_clear)
+      : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), on_clear_(std::move(on_clear)) {}
+  int fd() const override { return fd_.get(); }
+  void Clear() override { on_clear_(); }
+
+ private:
+  UniqueFd fd_;
+  std::function<void()> on_clear_;
+};
+
+TEST_F(ProcessorsTest, WithItOnlyWakeUpsAndHalfFullRingsDo) {
+  // A mapping while the wake-up is cleared has its own wake-up, or is read.
+  auto wakeups = std::make_unique<MadeUpWakeups>([this] { Map(1, 12); });
+  const int fd = wakeups->fd();
+  auto events = MmapEvents::OpenWith(Functions(), std::move(wakeups));
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(watermark_, MmapEvents::kDataBytes / 2);
+  const std::vector<int> fds = (*events)->fds();
+  EXPECT_EQ(fds.size(), 3u);
+  EXPECT_NE(std::find(fds.begin(), fds.end(), fd), fds.end());
+  EXPECT_THAT(Read(events->get()), ElementsAre(12));
 }
 
 }  // namespace
