@@ -12,11 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/temporary_directory.h"
 #include "tests/unit/record/collector_bytes.h"
+#include "tests/unit/record/recording_fixture.h"
 #include "userspace/record/session_records.h"
-#include "userspace/stream/decoder.h"
-#include "userspace/stream/reader.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
@@ -98,15 +96,11 @@ inline uint16_t TagOf(uint64_t generation) {
   return static_cast<uint16_t>(ROCATTACH_PLAN_TAG(generation) << 9);
 }
 
-class SessionRecordsTest : public testing::Test {
+class SessionRecordsTest : public RecordingTest {
  protected:
   void SetUp() override {
-    auto output = OutputSet::Open({directory_.path(), "run", {}});
-    ASSERT_TRUE(output.ok()) << output.status();
-    output_.emplace(*std::move(output));
-    const auto process = output_->OpenProcess({}, {});
-    ASSERT_TRUE(process.ok()) << process.status();
-    records_.emplace(kProcess, *process, &*output_, &plans_, &kernels_);
+    RecordingTest::SetUp();
+    records_.emplace(kProcess, OpenProcess(), &*output_, &plans_, &kernels_);
     AddKernel(1, "gemm");
     AddKernel(2, "reduce");
     AddPlan(kGeneration, sink_);
@@ -241,15 +235,11 @@ class SessionRecordsTest : public testing::Test {
   }
   WrittenRecords Finish() {
     records_->End();
-    EXPECT_TRUE(output_->Close({}).ok());
     WrittenRecords written;
-    StreamDecoder decoder(&written);
-    EXPECT_TRUE(ReadStream(directory_ / "run.rwa", {}, &decoder).ok());
+    Read(&written);
     return written;
   }
 
-  const testing_support::TemporaryDirectory directory_;
-  std::optional<OutputSet> output_;
   RecentPlans plans_;
   KernelNames kernels_;
   const std::shared_ptr<KeepingSink> sink_ = std::make_shared<KeepingSink>();

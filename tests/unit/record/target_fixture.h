@@ -5,28 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
 #include "tests/unit/record/made_up_event.h"
-#include "userspace/record/output_set.h"
+#include "tests/unit/record/recording_fixture.h"
 #include "userspace/record/target.h"
 
 namespace rocattach {
 
-class TargetTest : public testing::Test {
+class TargetTest : public RecordingTest {
  protected:
   static constexpr uint64_t kWindowNs = 5'000'000'000;
   static constexpr uint32_t kUser = 1000;
 
-  void SetUp() override {
-    auto output = OutputSet::Open({directory_.path(), "run", {}});
-    ASSERT_TRUE(output.ok()) << output.status();
-    output_.emplace(*std::move(output));
-  }
   void TearDown() override {
     if (output_.has_value()) {
       EXPECT_TRUE(output_->status().ok()) << output_->status();
@@ -55,9 +47,6 @@ class TargetTest : public testing::Test {
     ASSERT_TRUE(memory.ok()) << memory.status();
     target->SetMemory(*std::move(memory), true, true);
   }
-
-  const testing_support::TemporaryDirectory directory_;
-  std::optional<OutputSet> output_;
 };
 
 }  // namespace rocattach
