@@ -358,77 +358,18 @@ std::string CollectorMemory::text() const {
 }
 
 CollectorAccount CollectorMemory::Account() const {
-  CollectorAccount account = TotalAccount();
-  if (!taken_over_) return account;
-  // A target may have written anything here: never below zero.
-  constexpr uint64_t CollectorAccount::*kCounts[] = {
-      &CollectorAccount::produced,
-      &CollectorAccount::delivered,
-      &CollectorAccount::ring_dropped,
-      &CollectorAccount::other_dropped,
-      &CollectorAccount::dispatches_seen,
-      &CollectorAccount::copies_seen,
-      &CollectorAccount::dispatches_untimed,
-      &CollectorAccount::packets_unseen,
-      &CollectorAccount::counted_seen,
-      &CollectorAccount::counted_dropped,
-      &CollectorAccount::values_dropped,
-      &CollectorAccount::samples_seen,
-      &CollectorAccount::samples_dropped,
-      &CollectorAccount::api_calls_seen,
-      &CollectorAccount::api_calls_dropped,
-      &CollectorAccount::memory_seen,
-      &CollectorAccount::memory_dropped,
-      &CollectorAccount::sampled_out,
-      &CollectorAccount::own_ns};
-  for (auto count : kCounts) {
-    account.*count -= std::min(account.*count, before_.*count);
-  }
-  return account;
+  return taken_over_ ? TotalAccount().Since(before_) : TotalAccount();
 }
 
 CollectorAccount CollectorMemory::TotalAccount() const {
-  const rocattach_control* c = control();
-  CollectorAccount account;
-  account.other_dropped = LoadAcquire(&c->other_dropped);
-  account.dictionary_dropped = Load(&c->dictionary_dropped);
-  account.own_ns = Load(&c->hook_ns_total);
-  // A target may have written anything: sums must saturate, not wrap.
-  auto add = [](uint64_t* sum, uint64_t more) {
-    if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
-  };
-  // Read what is lost or left out before what is seen: an operation of a running process may be
-  // seen in one ring and lost in another while we read.
+  std::vector<const rocattach_ring*> rings;
+  rings.reserve(rings_used_);
+  for (uint32_t i = 0; i < rings_used_; ++i) rings.push_back(ring(i));
+  CollectorAccount account = ReadAccount(*control(), rings);
   for (uint32_t i = 0; i < rings_used_; ++i) {
-    add(&account.ring_dropped, LoadAcquire(&ring(i)->dispatches_dropped));
-    add(&account.ring_dropped, LoadAcquire(&ring(i)->copies_dropped));
-    add(&account.sampled_out, LoadAcquire(&ring(i)->sampled_out));
-  }
-  // A ring's value may be negative: another thread may publish what this one captured.
-  uint64_t inflight = 0;
-  for (uint32_t i = 0; i < rings_used_; ++i) {
-    const rocattach_ring& from = *ring(i);
-    add(&account.produced, LoadAcquire(&from.head));
-    // The rings' own counters, not the control block's sums: those are refreshed
-    // occasionally, these are exact at any time, even after a SIGKILL.
-    add(&account.dispatches_seen, Load(&from.dispatches_seen));
-    add(&account.copies_seen, Load(&from.copies_seen));
-    add(&account.dispatches_untimed, Load(&from.dispatches_untimed));
-    add(&account.packets_unseen, Load(&from.packets_unseen));
-    inflight += static_cast<uint64_t>(Load(&from.inflight));
-    add(&account.counted_seen, Load(&from.counted_seen));
-    add(&account.counted_dropped, Load(&from.counted_dropped));
-    add(&account.values_dropped, Load(&from.values_dropped));
-    add(&account.samples_seen, Load(&from.samples_seen));
-    add(&account.samples_dropped, Load(&from.samples_dropped));
-    add(&account.api_calls_seen, Load(&from.api_calls_seen));
-    add(&account.api_calls_dropped, Load(&from.api_calls_dropped));
-    add(&account.memory_seen, Load(&from.memory_seen));
-    add(&account.memory_dropped, Load(&from.memory_dropped));
     account.delivered += positions_[i].tail;
     account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
   }
-  account.inflight = static_cast<int64_t>(inflight) > 0 ? inflight : 0;
   return account;
 }
 

@@ -23,6 +23,7 @@
 #include "userspace/abi/geometry.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/record/collector_account.h"
 #include "userspace/record/fault_guard.h"
 
 namespace rocattach {
@@ -35,32 +36,6 @@ struct RecordSlot {
     memcpy(&value, bytes, sizeof(value));
     return value;
   }
-};
-
-// What was produced and lost inside the target so far.
-struct CollectorAccount {
-  uint64_t produced = 0;      // records published in all rings
-  uint64_t delivered = 0;     // … read by us
-  uint64_t ring_dropped = 0;  // dispatches and copies that found their ring full
-  uint64_t other_dropped = 0;
-  uint64_t dispatches_seen = 0;
-  uint64_t copies_seen = 0;
-  uint64_t dispatches_untimed = 0;
-  uint64_t packets_unseen = 0;
-  uint64_t inflight = 0;
-  uint64_t dictionary_dropped = 0;
-  uint64_t counted_seen = 0;     // dispatches that were to have counter values
-  uint64_t counted_dropped = 0;  // … dropped because there was no room for values
-  uint64_t values_dropped = 0;   // … whose values never arrived
-  uint64_t samples_seen = 0;
-  uint64_t samples_dropped = 0;
-  uint64_t api_calls_seen = 0;
-  uint64_t api_calls_dropped = 0;
-  uint64_t memory_seen = 0;  // allocations and so on
-  uint64_t memory_dropped = 0;
-  uint64_t sampled_out = 0;    // dispatches seen and left out; see SetSampling()
-  uint64_t own_ns = 0;         // time in the collector's own code, from samples
-  uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
 };
 
 // The collector's answer to the plan that it read last. Numbers are unchecked.

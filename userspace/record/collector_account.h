@@ -1,0 +1,50 @@
+// What a collector has seen, recorded and lost.
+#ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_ACCOUNT_H_
+#define ROCATTACH_USERSPACE_RECORD_COLLECTOR_ACCOUNT_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "userspace/abi/shared_memory.h"
+
+namespace rocattach {
+
+// What was produced and lost inside the target so far.
+struct CollectorAccount {
+  uint64_t produced = 0;      // records published in all rings
+  uint64_t delivered = 0;     // … read by us
+  uint64_t ring_dropped = 0;  // dispatches and copies that found their ring full
+  uint64_t other_dropped = 0;
+  uint64_t dispatches_seen = 0;
+  uint64_t copies_seen = 0;
+  uint64_t dispatches_untimed = 0;
+  uint64_t packets_unseen = 0;
+  uint64_t inflight = 0;
+  uint64_t dictionary_dropped = 0;
+  uint64_t counted_seen = 0;     // dispatches that were to have counter values
+  uint64_t counted_dropped = 0;  // … dropped because there was no room for values
+  uint64_t values_dropped = 0;   // … whose values never arrived
+  uint64_t samples_seen = 0;
+  uint64_t samples_dropped = 0;
+  uint64_t api_calls_seen = 0;
+  uint64_t api_calls_dropped = 0;
+  uint64_t memory_seen = 0;  // allocations and so on
+  uint64_t memory_dropped = 0;
+  uint64_t sampled_out = 0;    // dispatches seen and left out; see SetSampling()
+  uint64_t own_ns = 0;         // time in the collector's own code, from samples
+  uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
+
+  // What has been added since `before`, an earlier account of the same process. A
+  // target may have written anything: never below zero. What is in flight, missing in
+  // the dictionary or corrupt is that of now.
+  CollectorAccount Since(const CollectorAccount& before) const;
+};
+
+// The account as a collector keeps it in its memory, of these rings; without what only
+// the reader knows: `delivered` and `corrupt_rings`. The target may change it meanwhile.
+CollectorAccount ReadAccount(const rocattach_control& control,
+                             absl::Span<const rocattach_ring* const> rings);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_COLLECTOR_ACCOUNT_H_
