@@ -1,0 +1,121 @@
+// Sessions on processes that are attached to while they run: what rocprofiler-sdk, which
+// comes late, can measure there, and what is left out with its reason.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/attacher.h"
+#include "tests/integration/watch/first_attach_fixture.h"
+#include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/sample_totals.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(FirstAttachTest, CountersOfWholeGpus) {
+  auto target = StartTarget();
+  const nlohmann::json result =
+      Record(target->pid(), {"--pmc", "SQ_WAVES", "--device-samples", "10"}, 0);
+  End(target.get());
+  EXPECT_GT(result.value("samples", 0), 10);
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_EQ(result.value("missing", nlohmann::json()), nlohmann::json::array());
+  const RecordedProcess process =
+      ReadRecording(directory_.path() + "/t.rwa").Process(target->pid());
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+  EXPECT_GT(SamplesByCounter(process)["SQ_WAVES"].sum, 0);
+}
+
+TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
+  auto target = StartTarget();
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_EQ(result.value("status", ""), "recorded");
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_GT(result.value("tid", 0), 0);
+  const std::vector<std::string> missing = Missing(result, "attached to later");
+  EXPECT_THAT(missing, testing::Contains("calls of the HSA API"));
+  EXPECT_THAT(missing, Not(testing::Contains("markers")));
+  // What was named is refused.
+  const nlohmann::json refused =
+      Record(target->pid(), {"--sys-trace", "--hsa-trace"}, 1);
+  EXPECT_THAT(refused.value("detail", ""), HasSubstr("calls of the HSA API"));
+  // Its dispatches are there, but not what was requested.
+  EXPECT_EQ(refused.value("status", ""), "incomplete");
+  EXPECT_GT(refused.value("dispatches", 0), 0);
+  End(target.get());
+}
+
+TEST_F(FirstAttachTest, WithoutAnSdkCallsAreLeftOutWithTheReason) {
+  auto target = StartTarget({"--without-sdk"});
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_EQ(result.value("status", ""), "recorded");
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_THAT(Missing(result, "would not find librocprofiler-sdk.so"),
+              testing::IsSupersetOf(
+                  {"calls of the HIP API", "calls of the HSA API", "markers"}));
+  End(target.get());
+}
+
+// The thread that adds it never returns. The process forks and ends meanwhile.
+TEST_F(FirstAttachTest, AnSdkThatHangsIsReported) {
+  auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=hang");
+  Attacher attach(Path("t.rwa"), {target->pid()},
+                  {"--marker-trace", "--kfd-topology", directory_.path()});
+  ASSERT_TRUE(attach.Saw("session_refused")) << attach.child().PollOutput();
+  const Finished end = attach.Stop();
+  EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+  const nlohmann::json result = attach.Events("result").at(0);
+  EXPECT_THAT(result.value("detail", ""), HasSubstr("may still be loading"));
+  EXPECT_GT(result.value("dispatches", 0), 100) << "recorded meanwhile";
+  // It is not tried again.
+  const nlohmann::json left_out = Record(target->pid(), {"--sys-trace"}, 0, "again");
+  EXPECT_THAT(Missing(left_out, "an attempt to add it"), testing::Contains("markers"));
+  EXPECT_GT(left_out.value("dispatches", 0), 100);
+  End(target.get());
+}
+
+TEST_F(FirstAttachTest, AnSdkThatRefusesIsReported) {
+  auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=refuse");
+  const nlohmann::json result = Record(target->pid(), {"--marker-trace"}, 1);
+  EXPECT_THAT(result.value("detail", ""), HasSubstr("does not accept a tool now"));
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  End(target.get());
+}
+
+// Whatever the instant, the process is unharmed, and what it did not record is no
+// success.
+TEST_F(FirstAttachTest, ARecordingThatEndsWhileTheSdkIsAdded) {
+  auto target = StartTarget();
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    Attacher attach(Path("t.rwa"), {target->pid()},
+                    {"--marker-trace", "--kfd-topology", directory_.path()});
+    ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
+    const bool answered = !attach.Events("ready").empty();
+    const Finished end = attach.Stop();
+    const nlohmann::json result = attach.Events("result").at(0);
+    const std::string seen = result.dump();
+    if (!end.exited_with(1)) {
+      EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output << end.errors;
+      EXPECT_EQ(result.value("detail", ""), "") << seen;
+      const RecordedProcess process =
+          ReadRecording(Path("t.rwa")).Process(target->pid());
+      ASSERT_FALSE(process.sessions.empty()) << answered << seen;
+      EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED) << seen;
+    } else {
+      EXPECT_NE(result.value("detail", ""), "") << seen;
+    }
+    std::filesystem::remove(Path("t.rwa"));
+  }
+  End(target.get());
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
