@@ -1,7 +1,6 @@
 #include "userspace/session/compiled_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -13,18 +12,11 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/number_ranges.h"
+#include "userspace/session/plan_domains.h"
+#include "userspace/session/plan_tables.h"
 
 namespace rocattach {
 namespace {
-
-absl::string_view ArchitectureName(absl::string_view name) {
-  return name.substr(0, name.find(':'));
-}
-
-absl::Status TooMuch(absl::string_view what) {
-  return SessionError(SessionStatus::kInvalidArguments,
-                      absl::StrCat("the plan cannot hold more ", what));
-}
 
 // Whether users may mean the process's n-th GPU: by its number, serial number, PCI
 // address, architecture, or a part of its product's name.
@@ -37,26 +29,10 @@ bool IsNamed(const TargetGpu& gpu, int index, absl::string_view name) {
          absl::StrContains(gpu.product_name, name);
 }
 
-void SetBit(uint64_t* words, uint32_t bit) {
-  words[bit / 64] |= uint64_t{1} << (bit % 64);
-}
-
-// Copies ranges; if the table is too short, joins the last ones into one. True if that
-// widened them.
-bool CopyRanges(const std::vector<NumberRange>& from, rocattach_plan_range* to,
-                uint32_t& count) {
-  count =
-      static_cast<uint32_t>(std::min<size_t>(from.size(), ROCATTACH_PLAN_MAX_RANGES));
-  for (uint32_t i = 0; i < count; ++i) to[i] = {from[i].first, from[i].last};
-  if (from.size() <= ROCATTACH_PLAN_MAX_RANGES) return false;
-  to[count - 1].last = from.back().last;
-  return true;
-}
-
 class Compiler {
  public:
   Compiler(const TargetDescription& target, CompiledPlan& plan)
-      : target_(target), plan_(plan), image_(*plan.image) {}
+      : target_(target), plan_(plan), image_(*plan.image), tables_(&plan) {}
 
   absl::Status Add(const FilterSpec& spec) {
     switch (spec.kind) {
@@ -193,56 +169,6 @@ class Compiler {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<size_t> ArchitectureIndex(const TargetGpu& gpu) {
-    const absl::string_view name = ArchitectureName(gpu.architecture);
-    for (size_t i = 0; i < plan_.architectures.size(); ++i) {
-      if (plan_.architectures[i].counters->name() == name) return i;
-    }
-    const ArchitectureCounters* counters = plan_.catalog->Find(name);
-    const size_t index = plan_.architectures.size();
-    if (index == ROCATTACH_PLAN_MAX_ARCHITECTURES) return TooMuch("architectures");
-    plan_.architectures.push_back({counters, {}, {}});
-    image_.architectures = static_cast<uint32_t>(index + 1);
-    std::strncpy(image_.architecture[index].name, counters->name().c_str(),
-                 sizeof(image_.architecture[index].name) - 1);
-    return index;
-  }
-
-  absl::StatusOr<uint16_t> CounterIndex(const std::string& name) {
-    auto& names = plan_.counter_names;
-    auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      if (names.size() == ROCATTACH_PLAN_MAX_COUNTERS) return TooMuch("counters");
-      names.push_back(name);
-      found = names.end() - 1;
-      std::strncpy(image_.counter_name[names.size() - 1], name.c_str(),
-                   ROCATTACH_PLAN_NAME_BYTES - 1);
-      image_.counters = static_cast<uint32_t>(names.size());
-    }
-    return static_cast<uint16_t>(found - names.begin());
-  }
-
-  absl::Status WritePasses(const PassAssignment& passes, uint16_t& first,
-                           uint16_t& count) {
-    first = static_cast<uint16_t>(image_.passes);
-    count = static_cast<uint16_t>(passes.passes.size());
-    for (const CounterPass& pass : passes.passes) {
-      if (image_.passes == ROCATTACH_PLAN_MAX_PASSES) return TooMuch("passes");
-      rocattach_plan_pass& out = image_.pass[image_.passes++];
-      out.first_counter = static_cast<uint16_t>(image_.pass_counters_used);
-      for (const std::string& name : pass.counters) {
-        if (image_.pass_counters_used == ROCATTACH_PLAN_MAX_PASS_COUNTERS) {
-          return TooMuch("counters in passes");
-        }
-        ASSIGN_OR_RETURN(image_.pass_counters[image_.pass_counters_used],
-                         CounterIndex(name));
-        ++image_.pass_counters_used;
-        ++out.counters;
-      }
-    }
-    return absl::OkStatus();
-  }
-
   void Own(const TargetGpu& gpu) {
     auto& keys = plan_.counter_gpus;
     if (std::find(keys.begin(), keys.end(), gpu.key) == keys.end()) {
@@ -296,13 +222,13 @@ class Compiler {
     const auto add = [&](const TargetGpu& gpu) -> absl::Status {
       ASSIGN_OR_RETURN(PassAssignment passes, Passes(spec, gpu));
       Own(gpu);
-      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));
+      ASSIGN_OR_RETURN(const size_t index, tables_.Architecture(gpu.architecture));
       PlanArchitecture& architecture = plan_.architectures[index];
       if (!architecture.dispatch.passes.empty()) return absl::OkStatus();
       architecture.dispatch = std::move(passes);
       rocattach_plan_architecture& out = image_.architecture[index];
-      RETURN_IF_ERROR(WritePasses(architecture.dispatch, out.dispatch_first_pass,
-                                  out.dispatch_passes));
+      RETURN_IF_ERROR(tables_.AddPasses(architecture.dispatch, out.dispatch_first_pass,
+                                        out.dispatch_passes));
       most = std::max(most, architecture.dispatch.passes.size());
       return absl::OkStatus();
     };
@@ -322,17 +248,17 @@ class Compiler {
     image_.sample_duration_ns = spec.sample_duration_ns;
     sampler_named_ = !spec.selection.gpus.empty() || spec.sample_gpu_index >= 0;
     return AddEach(spec, gpus, [&](const TargetGpu& gpu) -> absl::Status {
-      if (gpu.agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
+      if (gpu.agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return PlanTables::TooMany("GPUs");
       ASSIGN_OR_RETURN(PassAssignment passes, Passes(spec, gpu));
       SetBit(image_.sample_agents, gpu.agent_id);
       Own(gpu);
-      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));
+      ASSIGN_OR_RETURN(const size_t index, tables_.Architecture(gpu.architecture));
       PlanArchitecture& architecture = plan_.architectures[index];
       if (!architecture.sampler.passes.empty()) return absl::OkStatus();
       architecture.sampler = std::move(passes);
       rocattach_plan_architecture& out = image_.architecture[index];
-      return WritePasses(architecture.sampler, out.sampler_first_pass,
-                         out.sampler_passes);
+      return tables_.AddPasses(architecture.sampler, out.sampler_first_pass,
+                               out.sampler_passes);
     });
   }
 
@@ -340,23 +266,23 @@ class Compiler {
     for (TraceDomain domain : spec.api_domains) {
       const bool optional = std::count(spec.optional_domains.begin(),
                                        spec.optional_domains.end(), domain) != 0;
-      if (const auto kind = KindOf(domain); kind.has_value()) {
+      if (const auto kind = PlanKindOf(domain); kind.has_value()) {
         if (optional) {
-          WantIfKnown(kind->first, kind->second);
+          WantIfKnown(kind->record_kind, kind->name);
         } else {
-          RETURN_IF_ERROR(Want(kind->first, kind->second));
+          RETURN_IF_ERROR(Want(kind->record_kind, kind->name));
         }
         continue;
       }
-      if (const uint32_t bit = 1u << TableOf(domain);
+      if (const uint32_t bit = 1u << PlanApiOf(domain);
           (target_.record_kinds & ROCATTACH_PLAN_RECORD_API) != 0 &&
           (target_.api_domains & bit) == 0) {
         if (!optional) {
           return SessionError(SessionStatus::kFilterNotSupported,
-                              absl::StrCat("this process cannot give ", NameOf(domain),
+                              absl::StrCat("this process cannot give ", ApiText(domain),
                                            ": ", MissingReason()));
         }
-        plan_.left_out.push_back({std::string(NameOf(domain)), MissingReason()});
+        plan_.left_out.push_back({std::string(ApiText(domain)), MissingReason()});
         continue;
       }
       // Where the SDK is added later, its functions are not known yet.
@@ -368,7 +294,7 @@ class Compiler {
                             "does not name them");
       }
       if (optional && (target_.record_kinds & ROCATTACH_PLAN_RECORD_API) == 0) {
-        WantIfKnown(ROCATTACH_PLAN_RECORD_API, NameOf(domain));
+        WantIfKnown(ROCATTACH_PLAN_RECORD_API, ApiText(domain));
         continue;
       }
       RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_API, "API calls"));
@@ -376,47 +302,6 @@ class Compiler {
     }
     if (spec.arguments) WantIfKnown(ROCATTACH_PLAN_RECORD_ARGUMENTS, "arguments");
     return absl::OkStatus();
-  }
-
-  using Kind = std::pair<uint32_t, absl::string_view>;
-  // Of what is not an API.
-  static std::optional<Kind> KindOf(TraceDomain domain) {
-    switch (domain) {
-      case TraceDomain::kMemoryCopies:
-        return Kind(ROCATTACH_PLAN_RECORD_COPIES, "memory copies");
-      case TraceDomain::kMemoryAllocations:
-        return Kind(ROCATTACH_PLAN_RECORD_MEMORY, "memory allocations");
-      case TraceDomain::kScratchMemory:
-        return Kind(ROCATTACH_PLAN_RECORD_SCRATCH, "scratch memory");
-      default:
-        return std::nullopt;
-    }
-  }
-
-  static uint32_t TableOf(TraceDomain api) {
-    switch (api) {
-      case TraceDomain::kHsaApi:
-        return ROCATTACH_PLAN_API_HSA;
-      case TraceDomain::kHipApi:
-        return ROCATTACH_PLAN_API_HIP;
-      case TraceDomain::kRcclApi:
-        return ROCATTACH_PLAN_API_RCCL;
-      default:
-        return ROCATTACH_PLAN_API_MARKER;
-    }
-  }
-
-  static absl::string_view NameOf(TraceDomain api) {
-    switch (api) {
-      case TraceDomain::kHsaApi:
-        return "calls of the HSA API";
-      case TraceDomain::kHipApi:
-        return "calls of the HIP API";
-      case TraceDomain::kRcclApi:
-        return "calls of the RCCL API";
-      default:
-        return "markers";
-    }
   }
 
   bool TracesRccl() const {
@@ -428,7 +313,7 @@ class Compiler {
 
   absl::Status AddFunctions(TraceDomain domain, const FilterSpec& spec) {
     const std::vector<std::string>* names = nullptr;
-    const uint32_t table = TableOf(domain);
+    const uint32_t table = PlanApiOf(domain);
     if (domain == TraceDomain::kHsaApi) {
       names = &spec.selection.hsa_functions;
     } else if (domain == TraceDomain::kHipApi) {
@@ -464,6 +349,7 @@ class Compiler {
   const TargetDescription& target_;
   CompiledPlan& plan_;
   rocattach_plan& image_;
+  PlanTables tables_;
   bool sampler_named_ = false;  // the user has chosen the GPUs that are sampled
 };
 
