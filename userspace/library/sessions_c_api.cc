@@ -1,96 +1,33 @@
 #include "userspace/library/sessions_c_api.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/library/c_filter.h"
 #include "userspace/library/c_record.h"
 #include "userspace/library/rocattach_sessions.h"
-#include "userspace/library/ticker.h"
+#include "userspace/library/sessions_state.h"
 #include "userspace/library/user_memory.h"
 
 namespace rocattach {
 namespace {
 
-// State that outlives a call.
-struct Api {
-  absl::Mutex mutex;
-  std::shared_ptr<SessionEngine> engine ABSL_GUARDED_BY(mutex);
-  // While buffers have flush intervals.
-  std::unique_ptr<Ticker> ticker ABSL_GUARDED_BY(mutex);
-};
-
-Api& TheApi() {
-  static Api* api = new Api;  // never destroyed: callers may use it while exiting
-  return *api;
-}
-
-void StartTicker(const std::shared_ptr<SessionEngine>& engine) {
-  Api& api = TheApi();
-  absl::MutexLock lock(&api.mutex);
-  if (api.ticker == nullptr) api.ticker = std::make_unique<Ticker>(engine);
-}
-
-void StopTicker() {
-  std::unique_ptr<Ticker> ticker;
-  {
-    Api& api = TheApi();
-    absl::MutexLock lock(&api.mutex);
-    ticker = std::move(api.ticker);
-  }
-}
-
-thread_local std::string error_detail;
-
 rocattach_session_status_t Result(const absl::Status& status) {
-  if (!status.ok()) error_detail = std::string(status.message());
+  KeepErrorDetail(status);
   return static_cast<rocattach_session_status_t>(SessionStatusOf(status));
-}
-
-// The process that uses the library, if this is a child that it has created with
-// fork(); else 0. Such a child has a copy of the engine, its locks and its connection,
-// but none of its threads.
-pid_t ForkedFrom() {
-  static std::atomic<pid_t> owner = 0;
-  const pid_t self = getpid();
-  pid_t present = 0;
-  if (owner.compare_exchange_strong(present, self) || present == self) return 0;
-  return present;
-}
-
-// The engine, before anything else is touched; `in_child` is the status for children.
-absl::StatusOr<std::shared_ptr<SessionEngine>> UsableEngine(
-    SessionStatus in_child = SessionStatus::kNotInitialized) {
-  if (const pid_t parent = ForkedFrom(); parent != 0) {
-    return SessionError(
-        in_child,
-        absl::StrCat("process ", getpid(), " was forked from process ", parent,
-                     ", which the library belongs to; use it there, or in a program "
-                     "that this process executes"));
-  }
-  std::shared_ptr<SessionEngine> engine = SessionsEngine();
-  if (engine == nullptr) {
-    return SessionError(SessionStatus::kError, "no session engine");
-  }
-  return engine;
 }
 
 // Calls `f` with the engine.
 template <typename F>
 rocattach_session_status_t With(F f) {
-  const auto engine = UsableEngine();
+  const auto engine = UsableSessionsEngine();
   if (!engine.ok()) return Result(engine.status());
   return Result(f(**engine));
 }
@@ -138,25 +75,6 @@ SyncCallback Wrap(rocattach_sync_callback_t callback) {
 
 }  // namespace
 
-void SetSessionsRunner(std::shared_ptr<SessionRunner> runner) {
-  StopTicker();
-  auto engine = std::make_shared<SessionEngine>(std::move(runner));
-  Api& api = TheApi();
-  absl::MutexLock lock(&api.mutex);
-  api.engine.swap(engine);
-}
-
-std::shared_ptr<SessionEngine> SessionsEngine() {
-  Api& api = TheApi();
-  absl::MutexLock lock(&api.mutex);
-  if (api.engine == nullptr) {
-    std::shared_ptr<SessionRunner> runner = DefaultSessionRunner();
-    if (runner == nullptr) return nullptr;
-    api.engine = std::make_shared<SessionEngine>(std::move(runner));
-  }
-  return api.engine;
-}
-
 }  // namespace rocattach
 
 using rocattach::Id;
@@ -170,14 +88,14 @@ using rocattach::Wrap;
 extern "C" {
 
 rocattach_session_status_t rocattach_initialize(void) {
-  const auto engine = rocattach::UsableEngine(SessionStatus::kError);
+  const auto engine = rocattach::UsableSessionsEngine(SessionStatus::kError);
   if (!engine.ok()) return Result(engine.status());
   return Result((*engine)->Initialize());
 }
 
 rocattach_session_status_t rocattach_finalize(void) {
   const auto status = With([](SessionEngine& engine) { return engine.Finalize(); });
-  if (status == ROCATTACH_SESSION_SUCCESS) rocattach::StopTicker();
+  if (status == ROCATTACH_SESSION_SUCCESS) rocattach::StopSessionsTicker();
   return status;
 }
 
@@ -313,7 +231,7 @@ rocattach_session_status_t rocattach_set_buffer_properties(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id,
     rocattach_buffer_property_t* buffer_properties, uint32_t buffer_properties_count) {
   auto set = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const auto engine, rocattach::UsableEngine());
+    ASSIGN_OR_RETURN(const auto engine, rocattach::UsableSessionsEngine());
     RETURN_IF_ERROR(engine->buffers().Check(Id(session_id), Id(buffer_id)));
     const auto properties = rocattach::ReadUserArray<rocattach_buffer_property_t>(
         buffer_properties, buffer_properties_count);
@@ -335,7 +253,7 @@ rocattach_session_status_t rocattach_set_buffer_properties(
     for (const auto& property : *properties) {
       RETURN_IF_ERROR(engine->buffers().SetFlushInterval(Id(session_id), Id(buffer_id),
                                                          property.value));
-      rocattach::StartTicker(engine);
+      rocattach::StartSessionsTicker(engine);
     }
     return absl::OkStatus();
   };
@@ -498,7 +416,7 @@ const char* rocattach_error_str(rocattach_session_status_t status) {
 }
 
 const char* rocattach_session_error_detail(void) {
-  return rocattach::error_detail.c_str();
+  return rocattach::ErrorDetail();
 }
 
 rocattach_session_status_t rocattach_get_timestamp(uint64_t* timestamp) {

@@ -172,6 +172,7 @@ TEST_F(SessionsCApiTest, PropertiesAreSetTogetherOrNotAtAll) {
   DispatchEvent event = {};
   event.for_timestamps = true;
   backend_->Dispatch(target_, event);
+  // Many times the interval of 1 ms: there is no event to wait for.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_EQ(callbacks, 0) << "the first one has not been set";
   uint64_t dropped = 1;
