@@ -12,16 +12,11 @@
 #include <utility>
 
 #include "injector/attach.h"
-#include "injector/code_cave.h"
-#include "injector/maps.h"
-#include "injector/stub.h"
-#include "injector/symbol_lookup.h"
-#include "injector/target_checks.h"
-#include "injector/target_memory.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/watch/attach_warm_up.h"
 
 namespace rocattach {
 namespace {
@@ -133,7 +128,7 @@ void WindowServer::Run() {
     realtime_ = true;
   }
   (void)pthread_setname_np(pthread_self(), "rwa-window");
-  WarmUp();
+  if (options_.policy.attach) WarmUpAttach(options_.collector.file.path, &cache_);
   Member member;
   rocattach_event event;
   for (;;) {
@@ -148,18 +143,6 @@ void WindowServer::Run() {
   }
 }
 
-void WindowServer::WarmUp() {
-  if (!options_.policy.attach) return;
-  const std::string& collector = options_.collector.file.path;
-  const pid_t self = getpid();
-  auto status = ReadThreadStatus(self, gettid());
-  if (!status.ok()) return;
-  (void)CheckIdentity(self, 1);
-  (void)CheckNotSecure(self);
-  (void)CheckCollector(self, *status, collector);
-  ReadOwnLibraries();
-}
-
 void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
                            uint64_t cookie) {
   rocattach_event event = LateEvent(process, cookie);
@@ -169,20 +152,6 @@ void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
   if (PrepareAttach(requests_.Build(event), &cache_, prepared.get()).ok()) {
     prepared_.Add(process.pid, std::move(prepared));
   }
-}
-
-void WindowServer::ReadOwnLibraries() {
-  const pid_t pid = getpid();
-  auto maps = Maps::ReadFiles(pid, RemoteAddress(reinterpret_cast<uint64_t>(&pid)));
-  auto memory = TargetMemory::Open(pid, pid);
-  if (!maps.ok() || !memory.ok()) return;
-  LoaderFunctions functions;
-  LibcState libc;
-  CodeCave cave;
-  (void)CheckMappings(*maps, options_.collector.file.path, false);
-  if (!FindLoaderFunctions(pid, *maps, &cache_, &functions, &libc).ok()) return;
-  (void)FindCodeCave(pid, *maps, *memory, &cache_, functions.dlopen, StubBytes(),
-                     &cave);
 }
 
 bool WindowServer::Take(rocattach_event* event) {

@@ -134,11 +134,6 @@ class WindowServer {
   WindowPolicyOptions PolicyOptions();
   void StartThread() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
-  // Performs the steps of an attach on this process, so that the first held thread does
-  // not wait for page faults, heap growth and the parsing of libraries.
-  void WarmUp();
-  // The steps of an attach that read libraries, on this process.
-  void ReadOwnLibraries();
   // The leader waits until it has taken one event; false when stopping.
   bool Take(rocattach_event* event);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).
