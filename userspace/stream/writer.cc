@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/frame.h"
@@ -17,6 +18,18 @@ constexpr size_t kDetailLimit = 4 << 10;
 constexpr size_t kMaxPlanBytes = 512 << 10;
 // Encoders of a stream that has been idle for so long are freed.
 constexpr uint64_t kIdleNs = 1'000'000'000;
+
+// Writes a message behind all records so far. `keep` notes what later key frames repeat
+// of it: a key frame that is written first must not contain what follows it.
+absl::Status WriteInOrder(ProcessStream* stream, v1::FrameType type,
+                          const google::protobuf::Message& message, FrameWriter* frames,
+                          absl::FunctionRef<void()> keep) {
+  absl::Status status = frames->CutBatches(stream);
+  const absl::Status prepared = frames->Prepare(stream);
+  keep();
+  status.Update(frames->WriteMessage(stream, prepared, type, 0, message));
+  return status;
+}
 
 }  // namespace
 
@@ -122,15 +135,10 @@ absl::Status StreamWriter::AddWindowEvent(StreamId id, v1::WindowEvent event) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
-  absl::Status status = frames_.CutBatches(stream);
-  // A key frame that is written first must not contain the event that follows it.
-  absl::Status prepared = frames_.Prepare(stream);
-  stream->AddWindow(event);
   v1::Event wrapped;
-  *wrapped.mutable_window() = std::move(event);
-  status.Update(
-      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, wrapped));
-  return status;
+  *wrapped.mutable_window() = event;
+  return WriteInOrder(stream, v1::FRAME_TYPE_EVENT, wrapped, &frames_,
+                      [&] { stream->AddWindow(event); });
 }
 
 absl::Status StreamWriter::AddClock(StreamId id, const rocattach_clock& clock) {
@@ -152,25 +160,17 @@ absl::Status StreamWriter::AddSessionEvent(StreamId id, v1::SessionEvent event) 
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
-  absl::Status status = frames_.CutBatches(stream);
-  absl::Status prepared = frames_.Prepare(stream);
-  status.Update(
-      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_SESSION, 0, event));
-  return status;
+  return WriteInOrder(stream, v1::FRAME_TYPE_SESSION, event, &frames_, [] {});
 }
 
 absl::Status StreamWriter::AddSamplingEvent(StreamId id, v1::SamplingEvent event) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
-  absl::Status status = frames_.CutBatches(stream);
-  absl::Status prepared = frames_.Prepare(stream);
-  stream->SetSampling(event);
   v1::Event wrapped;
-  *wrapped.mutable_sampling() = std::move(event);
-  status.Update(
-      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, wrapped));
-  return status;
+  *wrapped.mutable_sampling() = event;
+  return WriteInOrder(stream, v1::FRAME_TYPE_EVENT, wrapped, &frames_,
+                      [&] { stream->SetSampling(event); });
 }
 
 absl::Status StreamWriter::SetAccount(StreamId id, v1::LossAccount account) {
