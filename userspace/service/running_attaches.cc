@@ -38,8 +38,12 @@ void RunningAttaches::Start(WindowServer* server, KnownLibraries* libraries) {
     listeners_ = std::make_unique<ListenerEntries>();
     attacher_->set_sdk_entry(listeners_.get());
   }
+  Start([this](const std::vector<pid_t>& pids) { return attacher_->Attach(pids); });
+}
+
+void RunningAttaches::Start(LateAttaches::AttachFunction attach) {
   attaches_ = std::make_unique<LateAttaches>(
-      [this](const std::vector<pid_t>& pids) { return attacher_->Attach(pids); },
+      std::move(attach),
       [this](const std::map<pid_t, absl::Status>& failed) {
         NoteUnentered(failed);
         if (observer_ != nullptr) observer_->OnRunningDone();

@@ -55,6 +55,8 @@ class RunningAttaches {
   absl::Status Follow(std::vector<pid_t>* running) { return targets_.Follow(running); }
   // Attaches can begin from now on. Both must outlive the last Stop().
   void Start(WindowServer* server, KnownLibraries* libraries);
+  // The same with another function that attaches; that must outlive the last Stop().
+  void Start(LateAttaches::AttachFunction attach);
   // Enters these as soon as they can be.
   void Attach(const std::vector<pid_t>& pids);
   // Enters those that were waited for, and can be entered now.

@@ -2,18 +2,15 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "injector/function_offset.h"
-#include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
@@ -26,12 +23,6 @@
 namespace rocattach {
 namespace {
 
-constexpr int kTickMsec = 500;
-// Longer than a process may take to answer, with rocprofiler-sdk added meanwhile. One
-// that ends at once never answers.
-constexpr uint64_t kSessionPatienceNs = 10'000'000'000;
-// While processes are waited for.
-constexpr int kAwaitedTickMsec = 100;
 // How long the last events of a command that has just ended may take to arrive.
 constexpr int kSettleMsec = 50;
 
@@ -58,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   auto watcher = std::unique_ptr<Watcher>(new Watcher());
   watcher->options_ = std::move(options);
   watcher->observer_ = observer;
-  RETURN_IF_ERROR(watcher->stop_.status());
+  RETURN_IF_ERROR(watcher->loop_.status());
   RETURN_IF_ERROR(watcher->LoadProbe());
   watcher->FindLibraries();
   RETURN_IF_ERROR(watcher->StartRecorder());
@@ -173,8 +164,9 @@ absl::Status Watcher::StartSessions() {
     sessions_->SetRecorder(recorder_.get());
     sessions_->SetOnServed([this] { running_attaches_->changed().Signal(); });
     if (!options_.session.filters.empty()) {
-      ASSIGN_OR_RETURN(session_, sessions_->Start(options_.session));
-      if (metrics_ != nullptr) metrics_->AddOwnSession(session_);
+      ASSIGN_OR_RETURN(own_session_,
+                       OwnSession::Start(options_.session, sessions_.get()));
+      if (metrics_ != nullptr) metrics_->AddOwnSession(own_session_->number());
     }
   }
   if (sessions_ == nullptr || metrics_ == nullptr) return absl::OkStatus();
@@ -410,29 +402,9 @@ void Watcher::StopLateLibraries() {
   (void)probe_.release();
 }
 
-void Watcher::RequestStop(int forward_signal) {
-  forward_signal_ = forward_signal;
-  stop_.Signal();
-}
-
-bool Watcher::StopsNow(RunResult* result) {
-  stop_.Clear();
-  // The run ends with the command, so the command is asked to end, and waited for. A
-  // second request, or one without a command, ends the run at once.
-  const bool again = std::exchange(result->interrupted, true);
-  if (command_ == nullptr || again) return true;
-  if (int number = forward_signal_.load(); number != 0) kill(command_->pid(), number);
-  return false;
-}
-
 uint64_t Watcher::SessionAnswers() {
-  if (sessions_ == nullptr || options_.session.filters.empty()) return UINT64_MAX;
-  if (running_attaches_->settled()) {
-    const uint64_t now = BootNs();
-    if (settled_ns_ == 0) settled_ns_ = now;
-    if (now >= settled_ns_ + kSessionPatienceNs) return UINT64_MAX;
-  }
-  return sessions_->served();
+  if (own_session_ == nullptr) return UINT64_MAX;
+  return own_session_->Answers(running_attaches_->settled());
 }
 
 bool Watcher::DurationBegins() {
@@ -445,48 +417,8 @@ bool Watcher::DurationBegins() {
 
 void Watcher::AwaitVerdicts() {
   constexpr uint64_t kMostNs = 2'000'000'000;
-  (void)recorder_->AwaitVerdicts(kMostNs, [this] { return stop_.WaitFor(0); });
-}
-
-void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
-                   RunResult* result) {
-  const int child_fd = command_ != nullptr ? command_->pidfd() : -1;
-  const int written_fd = libraries_ != nullptr ? libraries_->fd() : -1;
-  uint64_t deadline_ns = 0;
-  for (;;) {
-    const uint64_t now = BootNs();
-    int timeout = running_attaches_->waits() ? kAwaitedTickMsec : kTickMsec;
-    if (duration_ns != 0 && deadline_ns == 0 && DurationBegins()) {
-      deadline_ns = now + duration_ns;
-    }
-    if (deadline_ns != 0) {
-      if (now >= deadline_ns) {
-        result->command_runs_on = command_ != nullptr;
-        return;
-      }
-      timeout = static_cast<int>(
-          std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
-    }
-    // poll() ignores an entry without a descriptor.
-    pollfd fds[4] = {
-        {stop_.fd(), POLLIN, 0},
-        {child_fd, POLLIN, 0},
-        {written_fd, POLLIN, 0},
-        {deadline_ns == 0 ? running_attaches_->changed().fd() : -1, POLLIN, 0}};
-    int ready = poll(fds, 4, timeout);
-    if (fds[3].revents != 0) running_attaches_->changed().Clear();
-    if (on_tick) on_tick();
-    running_attaches_->Poll();
-    ReapOrphans(command_.get());
-    if (ready <= 0) continue;
-    if (fds[2].revents != 0 && probe_ != nullptr) DisarmWritten();
-    if (fds[0].revents != 0 && StopsNow(result)) return;
-    if (child_fd >= 0 && fds[1].revents != 0) {
-      result->command_status = command_->TryWait();
-      command_.reset();
-      return;
-    }
-  }
+  (void)recorder_->AwaitVerdicts(kMostNs,
+                                 [this] { return loop_.StopRequestedAgain(); });
 }
 
 std::optional<int> Watcher::WaitForCommand() {
@@ -494,25 +426,32 @@ std::optional<int> Watcher::WaitForCommand() {
   // The events of the probes would not be read any more.
   server_.reset();
   probe_.reset();
-  RunResult result;
-  if (command_ != nullptr) Wait(0, nullptr, &result);
-  return result.command_status;
+  if (!loop_.has_command()) return std::nullopt;
+  return loop_.Wait(0, {}).command_status;
 }
 
 absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
                                        const std::function<void()>& on_tick) {
-  RunResult result;
   if (!command.empty()) {
     const bool taken = options_.output_file == "-";
-    ASSIGN_OR_RETURN(command_,
-                     ChildCommand::Start(command, descriptors_,
-                                         taken ? ChildCommand::Output::kStandardError
-                                               : ChildCommand::Output::kInherited));
+    RETURN_IF_ERROR(loop_.StartCommand(command, descriptors_,
+                                       taken ? ChildCommand::Output::kStandardError
+                                             : ChildCommand::Output::kInherited));
   }
   ran_ = true;
   AttachToRunning();
-  const uint64_t duration_ns = options_.duration_msec * 1'000'000;
-  Wait(duration_ns, on_tick, &result);
+  RunLoop::Events events;
+  events.on_tick = [this, &on_tick] {
+    if (on_tick) on_tick();
+    running_attaches_->Poll();
+  };
+  events.awaits_processes = [this] { return running_attaches_->waits(); };
+  events.duration_begins = [this] { return DurationBegins(); };
+  events.changed = &running_attaches_->changed();
+  events.watched_fd = libraries_->fd();
+  events.on_watched = [this] { DisarmWritten(); };
+  RunResult result;
+  static_cast<RunEnd&>(result) = loop_.Wait(options_.duration_msec * 1'000'000, events);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   Finish(&result);
   return result;
@@ -526,14 +465,7 @@ void Watcher::Finish(RunResult* result) {
   AwaitVerdicts();
   server_->Stop();
   if (late_libraries_ != nullptr) result->missed_windows = late_libraries_->Finish();
-  if (sessions_ != nullptr) {
-    sessions_->Close();
-    for (const SessionInfo& info : sessions_->List()) {
-      if (info.number != session_) continue;
-      result->session_refused = info.refused_by_all;
-      result->session_measures = NeedsSdk(options_.session.filters);
-    }
-  }
+  if (sessions_ != nullptr) sessions_->Close();
   // What rocprofiler-sdk delivers at a detach is still recorded.
   running_attaches_->DetachListeners();
   if (workloads_ != nullptr) workloads_->Stop();
@@ -542,11 +474,9 @@ void Watcher::Finish(RunResult* result) {
   result->refusals = probe_->ReadRefusals();
   result->output_status = recorder_->Finish(result->kernel);
   result->totals = recorder_->Totals();
-  const RunTotals& totals = result->totals;
-  result->session_too_late =
-      result->session_measures && options_.session.periods.empty() &&
-      totals.before_session > 0 && totals.dispatches <= totals.before_session &&
-      totals.measured + totals.samples + totals.api_calls + totals.memory == 0;
+  if (own_session_ != nullptr) {
+    static_cast<OwnSessionResult&>(*result) = own_session_->Result(result->totals);
+  }
   result->files = recorder_->files();
 }
 

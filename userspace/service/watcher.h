@@ -5,10 +5,8 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,15 +14,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
 #include "userspace/record/rotation_options.h"
 #include "userspace/service/armed_libraries.h"
-#include "userspace/service/child_command.h"
 #include "userspace/service/driver_backstop.h"
 #include "userspace/service/history_observer.h"
 #include "userspace/service/late_libraries.h"
+#include "userspace/service/own_session.h"
 #include "userspace/service/process_history.h"
+#include "userspace/service/run_loop.h"
 #include "userspace/service/running_attaches.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
@@ -44,27 +42,15 @@
 namespace rocattach {
 
 // How a run ended.
-struct RunResult {
+struct RunResult : RunEnd, OwnSessionResult {
   RunTotals totals;
-  KernelStats kernel;
+  KernelStats kernel = {};
   // Processes whose copy of the runtime had no probe when they mapped it, and that had
   // no window therefore, or may have had none.
   MissedWindows missed_windows;
   // Windows that were refused in the kernel, by user.
   std::vector<UserRefusals> refusals;
   std::vector<std::string> files;
-  // Exit status as wait(2) gives it; unset without a command, or while it still runs.
-  std::optional<int> command_status;
-  bool interrupted = false;
-  // The duration ended before the command: WaitForCommand() returns its status.
-  bool command_runs_on = false;
-  // Processes were asked to do what the options request, and none could.
-  bool session_refused = false;
-  // The options request a session that measures counters or records calls.
-  bool session_measures = false;
-  // It collected nothing, because the processes had already done their work: they did
-  // not wait for it long enough.
-  bool session_too_late = false;
   // The first error of the output; OK if there was none.
   absl::Status output_status;
 };
@@ -123,7 +109,7 @@ class Watcher {
   // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
   // sent `forward_signal` (0: it has already received its signal) and waited for; a
   // second request does not wait.
-  void RequestStop(int forward_signal);
+  void RequestStop(int forward_signal) { loop_.RequestStop(forward_signal); }
 
  private:
   Watcher() = default;
@@ -158,15 +144,9 @@ class Watcher {
   // The run is over. What was begun gets its verdict, unless that takes long or another
   // request to stop comes.
   void AwaitVerdicts();
-  // Waits for the end of the run, or until `duration_ns` (0: no limit) are over, and
-  // fills in the result.
-  void Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
-            RunResult* result);
   // Ends what the run has begun, everything in its order, and fills in the rest of the
   // result.
   void Finish(RunResult* result);
-  // Handles a request to stop; true: stop at once.
-  bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
@@ -179,7 +159,6 @@ class Watcher {
   std::unique_ptr<KernelProbe> probe_;
   // Outlives the sessions, the recorder and the server, which notify it.
   std::unique_ptr<RunningAttaches> running_attaches_;
-  uint64_t settled_ns_ = 0;  // when each process had its verdict; 0: not yet
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
@@ -189,13 +168,11 @@ class Watcher {
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new
   std::unique_ptr<DriverBackstop> backstop_;       // as well; ends before both
-  uint64_t session_ = 0;  // the one that the options request; 0: none
+  std::unique_ptr<OwnSession> own_session_;        // null if the options request none
   DescriptorLimit descriptors_;
-  WakeEvent stop_;
-  std::atomic<int> forward_signal_ = 0;
+  RunLoop loop_;
   std::string no_reason_;
-  std::unique_ptr<ChildCommand> command_;  // until it has been waited for
-  bool ran_ = false;                       // Run() has reached the start of the command
+  bool ran_ = false;  // Run() has reached the start of the command
 };
 
 }  // namespace rocattach

@@ -1,0 +1,108 @@
+#include "userspace/service/own_session.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "tests/unit/service/session_service_fixture.h"
+
+namespace rocattach {
+namespace {
+
+class OwnSessionTest : public SessionServiceTest {
+ protected:
+  std::unique_ptr<OwnSession> Start(SessionRequest request) {
+    auto session = OwnSession::Start(request, service_.get());
+    EXPECT_TRUE(session.ok()) << session.status();
+    return session.ok() ? *std::move(session) : nullptr;
+  }
+  // Totals of a recording whose session came after all dispatches.
+  static RunTotals Late() {
+    RunTotals totals;
+    totals.dispatches = totals.before_session = 5;
+    return totals;
+  }
+};
+
+TEST_F(OwnSessionTest, IsASessionOfTheService) {
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  ASSERT_EQ(service_->List().size(), 1u);
+  EXPECT_EQ(service_->List()[0].number, session->number());
+}
+
+TEST_F(OwnSessionTest, WhatTheServiceRefusesIsAnError) {
+  const auto session =
+      OwnSession::Start({.filters = {Counters({"NO_SUCH_COUNTER"})}}, service_.get());
+  EXPECT_FALSE(session.ok());
+}
+
+TEST_F(OwnSessionTest, EachProcessAnswersWhateverItSays) {
+  FakeCollector with, without;
+  Player accepts(&with), refuses(&without, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  EXPECT_EQ(session->Answers(/*settled=*/false), 0u);
+  EXPECT_EQ(session->Answers(/*settled=*/true), 0u);
+  Arrive(&with, 0);
+  Arrive(&without, 1);
+  while (session->Answers(/*settled=*/true) < 2) usleep(200);
+  EXPECT_EQ(session->Answers(/*settled=*/false), 2u);
+  Exit(0);
+  Exit(1);
+  service_->Close();
+  EXPECT_FALSE(session->Result({}).session_refused) << "one process serves it";
+}
+
+TEST_F(OwnSessionTest, ASessionThatEveryProcessRefuses) {
+  FakeCollector fake;
+  Player refuses(&fake, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  Arrive(&fake);
+  while (session->Answers(/*settled=*/true) < 1) usleep(200);
+  Exit();
+  service_->Close();
+  EXPECT_TRUE(session->Result({}).session_refused);
+}
+
+TEST_F(OwnSessionTest, IsTooLateIfAllWasDoneBefore) {
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  EXPECT_TRUE(session->Result(Late()).session_measures);
+  EXPECT_TRUE(session->Result(Late()).session_too_late);
+  EXPECT_FALSE(session->Result({}).session_too_late) << "nothing was done";
+  RunTotals more = Late();
+  ++more.dispatches;
+  EXPECT_FALSE(session->Result(more).session_too_late);
+  for (uint64_t RunTotals::*collected : {&RunTotals::measured, &RunTotals::samples,
+                                         &RunTotals::api_calls, &RunTotals::memory}) {
+    RunTotals totals = Late();
+    totals.*collected = 1;
+    EXPECT_FALSE(session->Result(totals).session_too_late);
+  }
+}
+
+// It may be for later.
+TEST_F(OwnSessionTest, ASessionWithPeriodsIsNeverTooLate) {
+  SessionRequest request{.filters = {Counters({"SQ_WAVES"})}};
+  request.periods = {{.delay_ns = 0, .duration_ns = 1'000'000'000, .repeat = 1}};
+  const auto session = Start(std::move(request));
+  ASSERT_NE(session, nullptr);
+  EXPECT_FALSE(session->Result(Late()).session_too_late);
+}
+
+TEST_F(OwnSessionTest, ASessionOfDispatchesMeasuresNothing) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kDispatchTimestamps;
+  const auto session = Start({.filters = {spec}});
+  ASSERT_NE(session, nullptr);
+  EXPECT_FALSE(session->Result(Late()).session_measures);
+  EXPECT_FALSE(session->Result(Late()).session_too_late);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,80 @@
+// Waits for the end of a run.
+#ifndef ROCATTACH_USERSPACE_SERVICE_RUN_LOOP_H_
+#define ROCATTACH_USERSPACE_SERVICE_RUN_LOOP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/base/wake_event.h"
+#include "userspace/service/child_command.h"
+#include "userspace/watch/budget.h"
+
+namespace rocattach {
+
+// Why a run ended.
+struct RunEnd {
+  // Exit status as wait(2) gives it; unset without a command, or while it still runs.
+  std::optional<int> command_status;
+  bool interrupted = false;
+  // The duration ended before the command.
+  bool command_runs_on = false;
+};
+
+// A run ends with its command, with its duration, or when a stop is requested. Without
+// a command and a duration it ends only when a stop is requested.
+class RunLoop {
+ public:
+  // What happens meanwhile. All of them may be null.
+  struct Events {
+    // Called at least twice a second, and after whatever has woken the loop.
+    std::function<void()> on_tick;
+    // While it returns true, ticks are at most 0.1 s apart.
+    std::function<bool()> awaits_processes;
+    // Whether the duration counts from now on; null: it counts from the start.
+    std::function<bool()> duration_begins;
+    // Signalled when duration_begins() may have changed. Must outlive the wait.
+    const WakeEvent* changed = nullptr;
+    // Called when this descriptor is readable, which it must end; -1: there is none.
+    int watched_fd = -1;
+    std::function<void()> on_watched;
+  };
+
+  // An error if the process has no descriptor left.
+  absl::Status status() const { return stop_.status(); }
+
+  // Starts the command that the run ends with. Before Wait(); at most once.
+  absl::Status StartCommand(const std::vector<std::string>& command,
+                            const DescriptorLimit& descriptors,
+                            ChildCommand::Output output);
+  // The command runs, as far as is known.
+  bool has_command() const { return command_ != nullptr; }
+
+  // Waits for the end of the run, with a duration for `duration_ns` at most (0: there
+  // is none). Reaps what the command leaves behind. After a wait that the duration has
+  // ended another one waits for the rest of the command.
+  RunEnd Wait(uint64_t duration_ns, const Events& events);
+
+  // Ends the wait; async-signal-safe. A command is sent `forward_signal` (0: it has
+  // already received its signal) and waited for; a second request does not wait.
+  void RequestStop(int forward_signal);
+  // Whether a stop has been requested since the wait has ended, or since the last call.
+  bool StopRequestedAgain() { return stop_.WaitFor(0); }
+
+ private:
+  // Handles a request to stop; true: stop at once.
+  bool StopsNow(RunEnd* end);
+
+  WakeEvent stop_;
+  std::atomic<int> forward_signal_ = 0;
+  std::unique_ptr<ChildCommand> command_;  // until it has been waited for
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_RUN_LOOP_H_
