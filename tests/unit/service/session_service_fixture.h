@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
 #include "tests/unit/record/made_up_event.h"
@@ -222,7 +223,17 @@ class SessionServiceTest : public testing::Test {
     values.value[0].instances = 1;
     return values;
   }
-  void Drained() { usleep(50'000); }
+  // Waits until everything that the collector has published has been taken.
+  void AwaitDrained(FakeCollector* fake) {
+    for (uint32_t i = 0; i < FakeCollector::kRings; ++i) {
+      rocattach_ring* ring = fake->ring(i);
+      while (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != ring->head) usleep(200);
+    }
+    // After the round in which that was read.
+    absl::Notification over;
+    ASSERT_TRUE(recorder_->RunOnThread([&over] { over.Notify(); }));
+    over.WaitForNotification();
+  }
 
   const uint64_t window_ns_ = BootNs();
   // Of the GPUs of processes that arrive.

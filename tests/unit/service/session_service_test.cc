@@ -109,7 +109,10 @@ TEST_F(SessionServiceTest, AProcessThatDiesInTheMiddleOfAStartIsNoHang) {
   FakeCollector fake;  // nobody answers
   Arrive(&fake);
   std::thread killer([&] {
-    usleep(100'000);
+    // Its plan has been written.
+    while (__atomic_load_n(&fake.plan()->generation, __ATOMIC_ACQUIRE) == 0) {
+      usleep(200);
+    }
     Exit();
   });
   auto session =
@@ -178,7 +181,7 @@ TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
                                          ROCATTACH_PLAN_TAG(generation) << 9);
     fake.Publish(0, &record);
     fake.Publish(0, &values);
-    Drained();
+    AwaitDrained(&fake);
   }
   rocattach_values alone = Values(1, generation, 0, 1);
   fake.Publish(1, &alone);
@@ -191,11 +194,11 @@ TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
   call.kind = ROCATTACH_RECORD_API;
   call.domain = 77;
   fake.Publish(1, &call);
-  Drained();
+  AwaitDrained(&fake);
   // With its plan overwritten, good values still count.
   player.Scribble();
   PublishCounted(&fake, 50, {3, 4}, generation);
-  Drained();
+  AwaitDrained(&fake);
   EXPECT_TRUE(service_->Stop(*session).ok());
   Exit();
   const Seen seen = Finish();
@@ -223,8 +226,7 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
   EXPECT_EQ(selection.kernels_decided, 3u);
   EXPECT_EQ(selection.kernels[0], 2u);
   fake.AddKernel(3, "vadd<double>");
-  Drained();
-  EXPECT_EQ(selection.kernels_decided, 4u);
+  while (__atomic_load_n(&selection.kernels_decided, __ATOMIC_ACQUIRE) < 4) usleep(200);
   EXPECT_EQ(selection.kernels[0], 2u | 8u);
   // Recorded before that was known.
   for (uint32_t kernel = 2; kernel <= 3; ++kernel) {
@@ -240,7 +242,7 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
     rocattach_values values = Values(kernel, player.Generation(), 0, 1);
     fake.Publish(0, &values);
   }
-  Drained();
+  AwaitDrained(&fake);
   EXPECT_TRUE(service_->Stop(*session).ok());
   Exit();
   const Seen seen = Finish();
