@@ -1,18 +1,13 @@
 #include "userspace/cli/attach_console.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/cli/attach_words.h"
-#include "userspace/cli/common/losses_json.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/watch/target_stderr.h"
@@ -26,58 +21,28 @@ constexpr uint64_t kSecondNs = 1'000'000'000;
 // A process that could not be entered at its window is attached to late meanwhile.
 constexpr uint64_t kRetryNs = 3 * kSecondNs;
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json MissingJson(const std::vector<LeftOut>& missing) {
-  Json list = Json::array();
-  for (const LeftOut& one : missing) {
-    list.push_back(Json{{"what", one.what}, {"why", one.why}});
-  }
-  return list;
-}
-
 }  // namespace
 
-void AttachConsole::PrintLine(const std::string& line) {
-  if (live_line_shown_) fputs("\r\x1b[K", options_.out);
-  live_line_shown_ = false;
-  fprintf(options_.out, "%s\n", line.c_str());
-  fflush(options_.out);
-}
-
-void AttachConsole::Say(const LogEntry& entry) {
-  std::string line = LogLine(options_.log_format, "rocattach", entry, absl::Now());
-  line.pop_back();  // the newline
-  PrintLine(line);
-}
-
 void AttachConsole::Tick(const RunTotals& totals) {
-  {
-    absl::MutexLock lock(&mutex_);
-    PrintReady();
-  }
+  absl::MutexLock lock(&mutex_);
+  PrintReady();
   if (!terminal_ || options_.json || options_.quiet ||
       options_.log_format == LogFormat::kJson) {
     return;
   }
-  absl::MutexLock lock(&mutex_);
   const size_t awaited = Awaited();
   if (awaited != 0) {
-    fprintf(
-        options_.out, "\r\x1b[Krocattach: waiting for %zu %s to use a GPU, %s", awaited,
-        awaited == 1 ? "process" : "processes",
-        HumanDuration((BootNs() - totals.begin_ns) / kSecondNs * kSecondNs).c_str());
+    out_.ShowLive(absl::StrCat(
+        "rocattach: waiting for ", awaited, " ", awaited == 1 ? "process" : "processes",
+        " to use a GPU, ",
+        HumanDuration((BootNs() - totals.begin_ns) / kSecondNs * kSecondNs)));
   } else {
-    fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
-            HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-            totals.dropped == 0
-                ? ""
-                : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+    out_.ShowLive(absl::StrCat(
+        "rocattach: ", HumanCount(totals.dispatches), " dispatches, ",
+        HumanCount(totals.copies), " copies",
+        totals.dropped == 0 ? ""
+                            : absl::StrCat(", ", HumanCount(totals.dropped), " lost")));
   }
-  fflush(options_.out);
-  live_line_shown_ = true;
 }
 
 void AttachConsole::NoteSessionAnswers(uint64_t answers) {
@@ -93,13 +58,13 @@ void AttachConsole::Expect(const std::vector<pid_t>& pids) {
 void AttachConsole::ReportFailure(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "failed"},
-                        {"reason", ReasonOf(why)},
-                        {"detail", std::string(why.message())}}));
+    out_.AddEvent(Json{{"event", "failed"},
+                       {"reason", ReasonOf(why)},
+                       {"detail", std::string(why.message())}});
   } else {
-    Say({.level = LogLevel::kError,
-         .event = "failed",
-         .message = std::string(why.message())});
+    out_.Say({.level = LogLevel::kError,
+              .event = "failed",
+              .message = std::string(why.message())});
   }
 }
 
@@ -107,7 +72,7 @@ void AttachConsole::PrintReady() {
   if (!options_.json || ready_printed_ || !Decided()) return;
   if (session_answers_ < attached_) return;
   ready_printed_ = true;
-  PrintLine(Dump(Json{{"event", "ready"}}));
+  out_.AddEvent(Json{{"event", "ready"}});
 }
 
 bool AttachConsole::decided() const {
@@ -132,39 +97,39 @@ bool AttachConsole::any_attached() const {
   return false;
 }
 
-void AttachConsole::Announce(const Result& result, absl::string_view line) {
+void AttachConsole::Announce(const ProcessResult& result, absl::string_view line) {
   const absl::Status status = WriteToStderrOf(result.id, line);
   if (status.ok()) return;
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "not_announced"},
-                        {"pid", result.id.pid},
-                        {"detail", std::string(status.message())}}));
+    out_.AddEvent(Json{{"event", "not_announced"},
+                       {"pid", result.id.pid},
+                       {"detail", std::string(status.message())}});
   } else {
-    Say({.level = LogLevel::kWarning,
-         .event = "not_announced",
-         .message = std::string(status.message()),
-         .pid = result.id.pid});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "not_announced",
+              .message = std::string(status.message()),
+              .pid = result.id.pid});
   }
 }
 
-void AttachConsole::AnnounceAttach(Result* result) {
+void AttachConsole::AnnounceAttach(ProcessResult* result) {
   if (!options_.announce || !result->attached || result->announced) return;
   result->announced = true;
   Announce(*result, "rocattach: attached to this process");
 }
 
-void AttachConsole::AnnounceDetach(const Result& result) {
+void AttachConsole::AnnounceDetach(const ProcessResult& result) {
   const bool runs = !result.ended || result.end.how() == v1::ProcessEnd::STILL_RUNNING;
   if (result.announced && runs) {
     Announce(result, "rocattach: detached from this process");
   }
 }
 
-AttachConsole::Result& AttachConsole::Current(pid_t pid) {
-  Result& result = results_[pid];
+ProcessResult& AttachConsole::Current(pid_t pid) {
+  ProcessResult& result = results_[pid];
   if (result.ended) {
     former_.emplace_back(pid, std::move(result));
-    result = Result();
+    result = ProcessResult();
   }
   return result;
 }
@@ -173,7 +138,7 @@ void AttachConsole::OnVerdict(const v1::Process& process,
                               const v1::WindowEvent& verdict) {
   absl::MutexLock lock(&mutex_);
   const auto pid = static_cast<pid_t>(process.pid());
-  Result& result = Current(pid);
+  ProcessResult& result = Current(pid);
   result.name = CleanText(process.comm());
   result.id = {pid, process.start_ticks()};
   result.window = verdict;
@@ -205,34 +170,34 @@ void AttachConsole::OnVerdict(const v1::Process& process,
       line["tid"] = StoppedThread(verdict);
       line["stopped_ns"] = StoppedNs(verdict);
     }
-    PrintLine(Dump(line));
+    out_.AddEvent(line);
     AnnounceAttach(&result);
     return PrintReady();
   }
   if (!result.attached) {
-    return Say({.level = result.passed ? LogLevel::kInfo : LogLevel::kWarning,
-                .event = "not_attached",
-                .message = absl::StrCat("process ", pid, " (", result.name,
-                                        ") was not attached to: ", result.problem),
-                .pid = pid,
-                .comm = result.name,
-                .reason = ReasonName(verdict.reason())});
+    return out_.Say({.level = result.passed ? LogLevel::kInfo : LogLevel::kWarning,
+                     .event = "not_attached",
+                     .message = absl::StrCat("process ", pid, " (", result.name,
+                                             ") was not attached to: ", result.problem),
+                     .pid = pid,
+                     .comm = result.name,
+                     .reason = ReasonName(verdict.reason())});
   }
   AnnounceAttach(&result);
   if (options_.quiet) return;
   std::string text = absl::StrCat("attached to process ", pid, " (", result.name, "), ",
                                   StopText(verdict));
   if (!verdict.detail().empty()) absl::StrAppend(&text, "; ", verdict.detail());
-  Say({.event = "attached",
-       .message = std::move(text),
-       .pid = pid,
-       .comm = result.name});
+  out_.Say({.event = "attached",
+            .message = std::move(text),
+            .pid = pid,
+            .comm = result.name});
 }
 
 size_t AttachConsole::Awaited() const {
   return static_cast<size_t>(
       std::count_if(results_.begin(), results_.end(), [](const auto& entry) {
-        const Result& result = entry.second;
+        const ProcessResult& result = entry.second;
         return result.awaited && !result.attached && result.problem.empty();
       }));
 }
@@ -259,19 +224,19 @@ void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaite
   }
   if (absl::IsNotFound(why)) return;
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", awaited ? "waiting" : "not_attached"},
-                        {"pid", pid},
-                        {"reason", ReasonOf(why)},
-                        {"detail", detail},
-                        {"followed", true}}));
+    out_.AddEvent(Json{{"event", awaited ? "waiting" : "not_attached"},
+                       {"pid", pid},
+                       {"reason", ReasonOf(why)},
+                       {"detail", detail},
+                       {"followed", true}});
   } else if (!options_.quiet) {
-    Say({.event = "not_started",
-         .message = absl::StrCat(
-             detail, absl::IsAborted(why)
-                         ? "; trying again until one can, or Ctrl-C is pressed"
-                     : awaited ? "; waiting until it does, or Ctrl-C is pressed"
-                               : "; it is attached to when it does"),
-         .pid = pid});
+    out_.Say({.event = "not_started",
+              .message = absl::StrCat(
+                  detail, absl::IsAborted(why)
+                              ? "; trying again until one can, or Ctrl-C is pressed"
+                          : awaited ? "; waiting until it does, or Ctrl-C is pressed"
+                                    : "; it is attached to when it does"),
+              .pid = pid});
   }
 }
 
@@ -285,16 +250,16 @@ void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
   results_[pid].problem = detail;
   results_[pid].reason = ReasonOf(why);
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "not_attached"},
-                        {"pid", pid},
-                        {"reason", ReasonOf(why)},
-                        {"detail", detail}}));
+    out_.AddEvent(Json{{"event", "not_attached"},
+                       {"pid", pid},
+                       {"reason", ReasonOf(why)},
+                       {"detail", detail}});
   } else {
-    Say({.level = LogLevel::kWarning,
-         .event = "not_attached",
-         .message = detail,
-         .pid = pid,
-         .reason = ReasonOf(why)});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "not_attached",
+              .message = detail,
+              .pid = pid,
+              .reason = ReasonOf(why)});
   }
 }
 
@@ -307,7 +272,7 @@ void AttachConsole::OnRunningDone() {
 void AttachConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                           const v1::LossAccount& account) {
   absl::MutexLock lock(&mutex_);
-  Result& result = results_[static_cast<pid_t>(process.pid())];
+  ProcessResult& result = results_[static_cast<pid_t>(process.pid())];
   result.ended = true;
   result.end = end;
   result.account = account;
@@ -315,10 +280,10 @@ void AttachConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
     return;
   }
   const auto pid = static_cast<pid_t>(process.pid());
-  Say({.event = "end",
-       .message = absl::StrCat("process ", pid, " (", result.name, ") has ended"),
-       .pid = pid,
-       .comm = result.name});
+  out_.Say({.event = "end",
+            .message = absl::StrCat("process ", pid, " (", result.name, ") has ended"),
+            .pid = pid,
+            .comm = result.name});
 }
 
 void AttachConsole::OnNotBelievable(const v1::Process& process,
@@ -331,23 +296,22 @@ void AttachConsole::OnNotBelievable(const v1::Process& process,
 void AttachConsole::OnRecordingPaused(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "recording_paused"}, {"reason", why.message()}}));
+    out_.AddEvent(Json{{"event", "recording_paused"}, {"reason", why.message()}});
   } else {
-    Say({.level = LogLevel::kError,
-         .event = "recording_paused",
-         .message = absl::StrCat("recording is paused: ", why.message())});
+    out_.Say({.level = LogLevel::kError,
+              .event = "recording_paused",
+              .message = absl::StrCat("recording is paused: ", why.message())});
   }
 }
 
 void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
-    PrintLine(
-        Dump(Json{{"event", "recording_resumed"}, {"records_lost", records_lost}}));
+    out_.AddEvent(Json{{"event", "recording_resumed"}, {"records_lost", records_lost}});
   } else {
-    Say({.event = "recording_resumed",
-         .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
-                                 " records were lost")});
+    out_.Say({.event = "recording_resumed",
+              .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
+                                      " records were lost")});
   }
 }
 
@@ -356,12 +320,12 @@ void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   results_[pid].problem = absl::StrCat("the session was refused: ", why);
   results_[pid].missing = {{"what the session was to record", why}};
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}}));
+    out_.AddEvent(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}});
   } else {
-    Say({.level = LogLevel::kWarning,
-         .event = "session_refused",
-         .message = absl::StrCat("process ", pid, ": session refused: ", why),
-         .pid = pid});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "session_refused",
+              .message = absl::StrCat("process ", pid, ": session refused: ", why),
+              .pid = pid});
   }
 }
 
@@ -369,15 +333,15 @@ void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left
   absl::MutexLock lock(&mutex_);
   results_[pid].missing = left_out;
   if (options_.json) {
-    PrintLine(Dump(
-        Json{{"event", "left_out"}, {"pid", pid}, {"missing", MissingJson(left_out)}}));
+    out_.AddEvent(
+        Json{{"event", "left_out"}, {"pid", pid}, {"missing", MissingJson(left_out)}});
     return;
   }
   for (const LeftOut& one : left_out) {
-    Say({.level = LogLevel::kWarning,
-         .event = "session_left_out",
-         .message = absl::StrCat("process ", pid, ": recorded ", one.Text()),
-         .pid = pid});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "session_left_out",
+              .message = absl::StrCat("process ", pid, ": recorded ", one.Text()),
+              .pid = pid});
   }
 }
 
@@ -385,91 +349,40 @@ void AttachConsole::OnPeriodsSkipped(pid_t pid, uint64_t periods,
                                      const std::string& text) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "periods_skipped"},
-                        {"pid", pid},
-                        {"periods", periods},
-                        {"reason", text}}));
+    out_.AddEvent(Json{{"event", "periods_skipped"},
+                       {"pid", pid},
+                       {"periods", periods},
+                       {"reason", text}});
   } else {
-    PrintLine(absl::StrCat("rocattach: process ", pid, ": ", text));
+    out_.AddLine(absl::StrCat("rocattach: process ", pid, ": ", text));
   }
 }
 
 void AttachConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   if (!options_.json) {
-    Say({.level = LogLevel::kWarning,
-         .event = "library_changed",
-         .message = absl::StrCat(CleanText(path), " ", why)});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "library_changed",
+              .message = absl::StrCat(CleanText(path), " ", why)});
   }
 }
 
-AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
-  const v1::LossAccount& account = result.account;
-  const uint64_t records = account.dispatches_delivered() + account.copies_delivered() +
-                           account.api_calls_delivered() + account.samples_delivered() +
-                           account.memory_delivered();
-  const std::vector<Loss> losses = LossesOf(account);
-  const bool whole = result.attached && result.problem.empty() && losses.empty();
-  AttachResult outcome = whole ? AttachResult::kRecorded : AttachResult::kNotRecorded;
-  std::string status = "not-attached";
-  if (result.passed && !result.attached) {
-    status = "passed";
-    outcome = AttachResult::kNothingHappened;
-  } else if (result.attached) {
-    const bool lacks_something = !losses.empty() || !result.problem.empty();
-    status = records == 0 && (!options_.recording || !result.problem.empty())
-                 ? "not-recorded"
-             : lacks_something ? "incomplete"
-             : records != 0    ? "recorded"
-                               : "nothing-happened";
-    if (whole && records == 0 && options_.recording) {
-      outcome = AttachResult::kNothingHappened;
-    }
-  }
+AttachResult AttachConsole::SummarizeOne(pid_t pid, const ProcessResult& result) {
+  const ProcessOutcome outcome = OutcomeOf(result, options_.recording);
   if (options_.json) {
-    Json line = {{"event", "result"},
-                 {"pid", pid},
-                 {"comm", result.name},
-                 {"status", status},
-                 {"entry", result.attached ? EntryOf(result.window) : "none"},
-                 {"tid", result.attached ? StoppedThread(result.window) : 0},
-                 {"stopped_ns", result.attached ? StoppedNs(result.window) : 0},
-                 {"dispatches", account.dispatches_delivered()},
-                 {"copies", account.copies_delivered()},
-                 {"api_calls", account.api_calls_delivered()},
-                 {"samples", account.samples_delivered()},
-                 {"memory_records", account.memory_delivered()},
-                 {"lost", LostRecords(account)},
-                 {"lost_by", LossesJson(account)},
-                 {"untimed", account.untimed()},
-                 {"missing", MissingJson(result.missing)},
-                 {"reason", result.attached ? "none" : result.reason},
-                 {"detail", result.problem}};
-    PrintLine(Dump(line));
-    return outcome;
+    out_.AddEvent(ResultJson(pid, result, outcome));
+    return outcome.result;
   }
-  if (!result.attached) return outcome;  // already printed
-  if (!options_.quiet || outcome != AttachResult::kRecorded) {
-    std::string text = absl::StrCat(
-        "process ", pid, " (", result.name, "): ",
-        records == 0 && losses.empty()
-            ? options_.recording ? "it was observed, and dispatched and copied nothing"
-                                 : "attached, and not recorded as requested"
-            : absl::StrCat(HumanCount(account.dispatches_delivered()), " dispatches, ",
-                           HumanCount(account.copies_delivered()), " copies"));
-    if (!losses.empty()) absl::StrAppend(&text, ", lost: ", LossText(account));
-    for (const Loss& loss : losses) {
-      if (!loss.help.empty()) absl::StrAppend(&text, "; ", loss.help);
-    }
-    if (!result.problem.empty()) absl::StrAppend(&text, "; ", result.problem);
-    Say({.level = outcome == AttachResult::kNotRecorded ? LogLevel::kWarning
-                                                        : LogLevel::kInfo,
-         .event = "result",
-         .message = std::move(text),
-         .pid = pid,
-         .comm = result.name});
+  if (!result.attached) return outcome.result;  // already printed
+  if (!options_.quiet || outcome.result != AttachResult::kRecorded) {
+    out_.Say({.level = outcome.result == AttachResult::kNotRecorded ? LogLevel::kWarning
+                                                                    : LogLevel::kInfo,
+              .event = "result",
+              .message = ResultText(pid, result, options_.recording),
+              .pid = pid,
+              .comm = result.name});
   }
-  return outcome;
+  return outcome.result;
 }
 
 AttachResult AttachConsole::SummarizeAll() {
@@ -499,15 +412,15 @@ AttachResult AttachConsole::Summarize(const RunResult& result) {
   AttachResult outcome = SummarizeAll();
   if (!result.output_status.ok()) outcome = AttachResult::kNotRecorded;
   if (results_.empty() && !options_.json) {
-    Say({.level = LogLevel::kWarning,
-         .event = "summary",
-         .message = "no process has used a GPU"});
+    out_.Say({.level = LogLevel::kWarning,
+              .event = "summary",
+              .message = "no process has used a GPU"});
   }
   if (!result.output_status.ok() && !options_.json) {
-    Say({.level = LogLevel::kError,
-         .event = "output_incomplete",
-         .message = absl::StrCat("the output is incomplete: ",
-                                 result.output_status.message())});
+    out_.Say({.level = LogLevel::kError,
+              .event = "output_incomplete",
+              .message = absl::StrCat("the output is incomplete: ",
+                                      result.output_status.message())});
   }
   if (options_.json) {
     // Nothing is missing where nothing happened.
@@ -517,12 +430,12 @@ AttachResult AttachConsole::Summarize(const RunResult& result) {
     if (!result.output_status.ok()) {
       line["output_error"] = std::string(result.output_status.message());
     }
-    PrintLine(Dump(line));
+    out_.AddEvent(line);
   } else if (!options_.quiet) {
     for (const std::string& file : result.files) {
-      Say({.event = "wrote",
-           .message = absl::StrCat("recorded in ", file,
-                                   "; read it with rocattach report ", file)});
+      out_.Say({.event = "wrote",
+                .message = absl::StrCat("recorded in ", file,
+                                        "; read it with rocattach report ", file)});
     }
   }
   return outcome;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -17,7 +18,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
-#include "userspace/base/process.h"
+#include "userspace/cli/attach_output.h"
+#include "userspace/cli/attach_result.h"
 #include "userspace/cli/terminal/log_line.h"
 #include "userspace/service/watcher.h"
 
@@ -35,21 +37,13 @@ struct AttachConsoleOptions {
   FILE* out = stderr;
 };
 
-// What became of the processes that were to be recorded.
-enum class AttachResult {
-  kRecorded,
-  // They were observed, and one did nothing that could be recorded. Of a tree it is
-  // enough that one process did.
-  kNothingHappened,
-  kNotRecorded,  // one was not attached to, or not as requested, or records are lost
-};
-
 // Thread-safe.
 class AttachConsole : public WatcherObserver {
  public:
   explicit AttachConsole(const AttachConsoleOptions& options)
       : options_(options),
-        terminal_(options.live && isatty(fileno(options.out)) != 0) {}
+        terminal_(options.live && isatty(fileno(options.out)) != 0),
+        out_(options.out, options.log_format) {}
 
   // A process that cannot be attached to, known before anything starts.
   void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
@@ -93,33 +87,13 @@ class AttachConsole : public WatcherObserver {
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
-  struct Result {
-    std::string name;
-    ProcessId id;
-    bool attached = false;
-    bool passed = false;          // of a tree: there is nothing that could be recorded
-    bool awaited = false;         // until it can be entered
-    std::string awaited_for;      // why it cannot be now
-    v1::WindowEvent window;       // if there was one
-    uint64_t retry_until_ns = 0;  // 0: nothing is tried again
-    std::string problem;  // of a process that is not attached, or not as requested
-    std::string reason;   // the same as a word; empty: it is attached
-    std::vector<LeftOut> missing;
-    bool announced = false;  // it was told about the attach
-    bool ended = false;
-    v1::ProcessEnd end;
-    v1::LossAccount account;
-  };
-
-  // With the lock.
-  void Say(const LogEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Tells the process; says so if that is not possible.
-  void Announce(const Result& result, absl::string_view line)
+  void Announce(const ProcessResult& result, absl::string_view line)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AnnounceAttach(Result* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AnnounceDetach(const Result& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceAttach(ProcessResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceDetach(const ProcessResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The recording ends while processes are waited for.
   void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintNotAttached(pid_t pid, const absl::Status& why)
@@ -127,24 +101,24 @@ class AttachConsole : public WatcherObserver {
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Says once that each process has its verdict, and records what it can.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  AttachResult SummarizeOne(pid_t pid, const Result& result)
+  AttachResult SummarizeOne(pid_t pid, const ProcessResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AttachResult SummarizeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The result of the process that has this number now.
-  Result& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ProcessResult& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttachConsoleOptions options_;
   const bool terminal_;
   mutable absl::Mutex mutex_;
-  std::map<pid_t, Result> results_ ABSL_GUARDED_BY(mutex_);
+  AttachOutput out_ ABSL_GUARDED_BY(mutex_);
+  std::map<pid_t, ProcessResult> results_ ABSL_GUARDED_BY(mutex_);
   // Those whose process has become another one since, by exec or because its number is
   // used again.
-  std::vector<std::pair<pid_t, Result>> former_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<pid_t, ProcessResult>> former_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t attached_ ABSL_GUARDED_BY(mutex_) = 0;  // verdicts
   uint64_t session_answers_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rocattach

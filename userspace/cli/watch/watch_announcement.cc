@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void AnnounceToPrograms(const Watcher& watcher, ConsoleOutput* out) {
-  const LibraryScan& scan = watcher.libraries();
+void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
+  const LibraryScan& scan = *watcher.libraries;
   Json libraries = Json::array();
   for (const LibraryCopy& copy : scan.copies) libraries.push_back(copy.path);
   Json writable = Json::array();
@@ -27,16 +27,14 @@ void AnnounceToPrograms(const Watcher& watcher, ConsoleOutput* out) {
     rejected.push_back({{"path", library.path}, {"reason", library.reason}});
   }
   Json line = {{"event", "ready"},
-               {"hold", std::string(HoldModeName(watcher.hold_mode()))},
-               {"hold_reason", watcher.hold_mode_reason()},
-               {"realtime", watcher.realtime()},
+               {"hold", std::string(HoldModeName(watcher.hold_mode))},
+               {"hold_reason", watcher.hold_mode_reason},
+               {"realtime", watcher.realtime},
                {"libraries", libraries},
                {"writable_libraries", writable},
                {"rejected", rejected},
-               {"output", watcher.output_name()}};
-  if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
-    line["metrics"] = metrics;
-  }
+               {"output", watcher.output}};
+  if (!watcher.metrics_address.empty()) line["metrics"] = watcher.metrics_address;
   out->AddEvent(line);
 }
 
@@ -58,10 +56,10 @@ void ReportLibraries(const LibraryScan& scan, ConsoleOutput* out) {
 
 }  // namespace
 
-void AnnounceWatcher(const Watcher& watcher, const WatchConsoleOptions& options,
-                     ConsoleOutput* out) {
+void AnnounceWatcher(const WatchAnnouncement& watcher,
+                     const WatchConsoleOptions& options, ConsoleOutput* out) {
   if (options.json) return AnnounceToPrograms(watcher, out);
-  const LibraryScan& scan = watcher.libraries();
+  const LibraryScan& scan = *watcher.libraries;
   ReportLibraries(scan, out);
   if (options.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
@@ -71,21 +69,20 @@ void AnnounceWatcher(const Watcher& watcher, const WatchConsoleOptions& options,
                             "; its probe is removed if the file is modified"));
     }
   }
-  std::string reason = watcher.hold_mode_reason();
-  if (options.attach && watcher.hold_mode() == HoldMode::kNone) {
+  std::string reason = watcher.hold_mode_reason;
+  if (options.attach && watcher.hold_mode == HoldMode::kNone) {
     reason = "as requested; no process is held or attached";
   }
   out->Say(
       LogLevel::kInfo, "ready",
-      absl::StrFormat("%s %d HSA runtime %s, hold '%s'%s, output %s",
-                      options.attach ? "attaching through" : "watching",
-                      scan.copies.size(), scan.copies.size() == 1 ? "copy" : "copies",
-                      HoldModeName(watcher.hold_mode()),
-                      reason.empty() ? "" : absl::StrCat(" (", reason, ")"),
-                      watcher.output_name()));
-  if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
+      absl::StrFormat(
+          "%s %d HSA runtime %s, hold '%s'%s, output %s",
+          options.attach ? "attaching through" : "watching", scan.copies.size(),
+          scan.copies.size() == 1 ? "copy" : "copies", HoldModeName(watcher.hold_mode),
+          reason.empty() ? "" : absl::StrCat(" (", reason, ")"), watcher.output));
+  if (!watcher.metrics_address.empty()) {
     out->Say(LogLevel::kInfo, "metrics",
-             absl::StrCat("metrics at http://", metrics, "/metrics"));
+             absl::StrCat("metrics at http://", watcher.metrics_address, "/metrics"));
   }
 }
 

@@ -2,14 +2,27 @@
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_WATCH_ANNOUNCEMENT_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_WATCH_ANNOUNCEMENT_H_
 
+#include <string>
+
 #include "userspace/cli/watch/console_output.h"
-#include "userspace/service/watcher.h"
+#include "userspace/watch/hold_mode.h"
+#include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
 
-// The hold mode, the library copies, where output goes.
-void AnnounceWatcher(const Watcher& watcher, const WatchConsoleOptions& options,
-                     ConsoleOutput* out);
+// The state of a service that has just started.
+struct WatchAnnouncement {
+  HoldMode hold_mode = HoldMode::kNone;
+  std::string hold_mode_reason;  // why it is not the best one; empty: it is
+  bool realtime = false;         // windows are served with real-time priority
+  const LibraryScan* libraries = nullptr;
+  std::string output;           // the recording's name
+  std::string metrics_address;  // empty: metrics are not served
+};
+
+// Prints it: the hold mode, the library copies, where output goes.
+void AnnounceWatcher(const WatchAnnouncement& watcher,
+                     const WatchConsoleOptions& options, ConsoleOutput* out);
 
 }  // namespace rocattach
 

@@ -72,7 +72,13 @@ WatchConsole::WatchConsole(WatchConsoleOptions options)
 
 void WatchConsole::Announce(const Watcher& watcher) {
   absl::MutexLock lock(&mutex_);
-  AnnounceWatcher(watcher, options_, &out_);
+  AnnounceWatcher({.hold_mode = watcher.hold_mode(),
+                   .hold_mode_reason = watcher.hold_mode_reason(),
+                   .realtime = watcher.realtime(),
+                   .libraries = &watcher.libraries(),
+                   .output = watcher.output_name(),
+                   .metrics_address = watcher.metrics_address()},
+                  options_, &out_);
 }
 
 void WatchConsole::Tick(const RunTotals& totals) {

@@ -1,0 +1,38 @@
+// The lines that `rocattach attach` prints: text for users, events for programs, and the
+// live line.
+#ifndef ROCATTACH_USERSPACE_CLI_ATTACH_OUTPUT_H_
+#define ROCATTACH_USERSPACE_CLI_ATTACH_OUTPUT_H_
+
+#include <stdio.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "userspace/cli/terminal/log_line.h"
+
+namespace rocattach {
+
+// Waits for its reader. Not thread-safe.
+class AttachOutput {
+ public:
+  // `out` must outlive this object.
+  AttachOutput(FILE* out, LogFormat log_format) : out_(out), log_format_(log_format) {}
+
+  // An entry of the log.
+  void Say(const LogEntry& entry);
+  // One event for programs.
+  void AddEvent(const nlohmann::ordered_json& event);
+  // One line as it is.
+  void AddLine(const std::string& line);
+  // Shows this on a terminal until something else is said.
+  void ShowLive(const std::string& text);
+
+ private:
+  FILE* const out_;
+  const LogFormat log_format_;
+  bool live_line_shown_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_ATTACH_OUTPUT_H_
