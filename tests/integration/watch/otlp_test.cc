@@ -1,18 +1,15 @@
 // Metrics are pushed to a receiver that decodes them with OpenTelemetry's own decoder.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/push_receiver.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -24,44 +21,18 @@ class OtlpTest : public testing::Test {
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
     const std::string oracles = ROCATTACH_TEST_ORACLES;
-    struct stat unused = {};
-    const bool fetched =
-        stat((oracles + "/otlp-decoder/root.js").c_str(), &unused) == 0 &&
-        stat((oracles + "/protobufjs/protobuf.js").c_str(), &unused) == 0;
-    if (!fetched || system("command -v node >/dev/null") != 0) {
+    if (!PushReceiver::HasOracles(oracles,
+                                  {"otlp-decoder/root.js", "protobufjs/protobuf.js"})) {
       const char* missing = "no decoder of OTLP; scripts/setup --oracles fetches it";
       if (getenv("CI") != nullptr) FAIL() << missing;
       GTEST_SKIP() << missing;
     }
-    Child::Options options;
-    options.dies_with_us = true;
-    receiver_ = std::make_unique<Child>(
-        std::vector<std::string>{"node", ROCATTACH_TEST_RECEIVER, oracles}, options);
-    ASSERT_TRUE(Eventually(
-        [&] { return receiver_->PollOutput().find('\n') != std::string::npos; }));
-    url_ = absl::StrCat(
-        "http://127.0.0.1:",
-        receiver_->PollOutput().substr(0, receiver_->PollOutput().find('\n')));
+    receiver_.emplace(ROCATTACH_TEST_RECEIVER, oracles);
+    url_ = receiver_->url();
   }
-  void TearDown() override {
-    unsetenv("OTEL_EXPORTER_OTLP_HEADERS");
-    if (receiver_ == nullptr) return;
-    receiver_->Signal(SIGKILL);
-    (void)receiver_->Wait();
-  }
+  void TearDown() override { unsetenv("OTEL_EXPORTER_OTLP_HEADERS"); }
 
-  // What has arrived so far.
-  std::vector<Json> Requests() {
-    std::vector<Json> requests;
-    const std::string output = receiver_->PollOutput();
-    for (absl::string_view line : absl::StrSplit(output, '\n')) {
-      Json json = Json::parse(std::string(line), nullptr, false);
-      if (json.is_object()) requests.push_back(std::move(json));
-    }
-    return requests;
-  }
-
-  std::unique_ptr<Child> receiver_;
+  std::optional<PushReceiver> receiver_;
   std::string url_;
 };
 
@@ -73,7 +44,7 @@ TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
   WatcherProcess watcher({"--auto", "--otlp-endpoint", url_, "--otlp-interval", "0.2"});
   ASSERT_TRUE(watcher.ready());
   // It is refused, and tried again.
-  ASSERT_TRUE(Eventually([&] { return !Requests().empty(); }));
+  ASSERT_TRUE(Eventually([&] { return !receiver_->Requests().empty(); }));
   Child target(command, job);
   const Finished finished = target.Wait();
   EXPECT_EQ(finished.status, native.status);
@@ -83,7 +54,7 @@ TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
   // The last push was accepted; what the receiver prints of it may follow.
   std::vector<Json> requests;
   ASSERT_TRUE(Eventually([&] {
-    requests = Requests();
+    requests = receiver_->Requests();
     return !requests.empty() && requests.back().at("accepted").get<bool>();
   }));
   EXPECT_EQ(requests[0].at("accepted"), false);
@@ -117,9 +88,7 @@ TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
 
 TEST_F(OtlpTest, ACollectorThatIsGoneIsReportedAndChangesNothingElse) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "50"});
-  receiver_->Signal(SIGKILL);
-  (void)receiver_->Wait();
-  receiver_.reset();
+  receiver_->Kill();
   WatcherProcess watcher({"--auto", "--otlp-endpoint", url_, "--otlp-interval", "0.1"});
   ASSERT_TRUE(watcher.ready());
   const Finished finished = RunTarget({"hsa_dispatch", "-n", "50"});

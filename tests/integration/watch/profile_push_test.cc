@@ -1,18 +1,16 @@
 // Profiles are pushed to a receiver that reads them with a reader of others.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/push_receiver.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -24,44 +22,18 @@ class ProfilePushTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
     const std::string oracles = ROCATTACH_TEST_ORACLES;
-    struct stat unused = {};
-    const bool fetched =
-        stat((oracles + "/pprof-format/index.js").c_str(), &unused) == 0 &&
-        stat((oracles + "/protobufjs/protobuf.js").c_str(), &unused) == 0;
-    if (!fetched || system("command -v node >/dev/null") != 0) {
+    if (!PushReceiver::HasOracles(
+            oracles, {"pprof-format/index.js", "protobufjs/protobuf.js"})) {
       const char* missing = "no reader of profiles; scripts/setup --oracles fetches it";
       if (getenv("CI") != nullptr) FAIL() << missing;
       GTEST_SKIP() << missing;
     }
-    Child::Options options;
-    options.dies_with_us = true;
-    receiver_ = std::make_unique<Child>(
-        std::vector<std::string>{"node", ROCATTACH_TEST_RECEIVER, oracles}, options);
-    ASSERT_TRUE(Eventually(
-        [&] { return receiver_->PollOutput().find('\n') != std::string::npos; }));
-    target_ = absl::StrCat(
-        GetParam(), "=http://127.0.0.1:",
-        receiver_->PollOutput().substr(0, receiver_->PollOutput().find('\n')));
+    receiver_.emplace(ROCATTACH_TEST_RECEIVER, oracles);
+    target_ = absl::StrCat(GetParam(), "=", receiver_->url());
   }
-  void TearDown() override {
-    unsetenv("ROCATTACH_PROFILE_PUSH_HEADERS");
-    if (receiver_ == nullptr) return;
-    receiver_->Signal(SIGKILL);
-    (void)receiver_->Wait();
-  }
+  void TearDown() override { unsetenv("ROCATTACH_PROFILE_PUSH_HEADERS"); }
 
-  // What has arrived so far.
-  std::vector<Json> Requests() {
-    std::vector<Json> requests;
-    const std::string output = receiver_->PollOutput();
-    for (absl::string_view line : absl::StrSplit(output, '\n')) {
-      Json json = Json::parse(std::string(line), nullptr, false);
-      if (json.is_object()) requests.push_back(std::move(json));
-    }
-    return requests;
-  }
-
-  std::unique_ptr<Child> receiver_;
+  std::optional<PushReceiver> receiver_;
   std::string target_;
 };
 
@@ -90,7 +62,7 @@ TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
   const auto add_up = [&] {
     by_kernel.clear();
     sum = time_ns = bytes = 0;
-    requests = Requests();
+    requests = receiver_->Requests();
     for (const Json& request : requests) {
       if (!request.at("accepted").get<bool>()) continue;
       for (const Json& sample : request.at("profiles").at(0).at("samples")) {
