@@ -177,6 +177,7 @@ TEST(AttachTest, AStopByAnOperatorGoesOnAfterTheAttach) {
   AttachOutcome outcome = target.Attach();
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
   ASSERT_TRUE(target.WaitForState('T'));
+  // Nothing happens: there is no event to wait for.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(target.State(), 'T');
   EXPECT_EQ(target.Report(), "");

@@ -112,7 +112,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("round.rwa"), {target->pid()});
     ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
-    usleep(100'000);
+    usleep(100'000);  // what is recorded in that time
     const Finished end = attach.Stop();
     ASSERT_TRUE(end.exited_with(0)) << i << end.output << end.errors;
     const Recording recording = ReadRecording(Path("round.rwa"));

@@ -18,6 +18,7 @@
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -155,7 +156,10 @@ TEST_F(WaitTest, AProcessThatUsesItsGpuIsEnteredAtOnce) {
   Child target(OnSimgpu({"hsa_dispatch", "-n", "100", "--rounds", "20", "--sleep-msec",
                          "100", "--wait-msec", "0"}),
                {.dies_with_us = true});
-  usleep(800'000);
+  ASSERT_TRUE(Eventually([&] {
+    return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
+           RuntimeStart::kStarted;
+  }));
   Attacher attach(Path("t.rwa"), {target.pid()}, {"--wait"});
   EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
   EXPECT_TRUE(attach.Events("waiting").empty());

@@ -240,7 +240,7 @@ TEST_F(SessionOptions, TimesBeginWithTheFirstProcess) {
       Watch({"--pmc", "SQ_WAVES", "--attach-duration-msec", "300",
              "--collection-period", "1:200:1", "--collection-period-unit", "msec"}));
   ASSERT_TRUE(watcher.ready());
-  usleep(600'000);
+  usleep(600'000);  // longer than the duration and the period
   Child child(OnSimrocm(
       {}, {"hsa_dispatch", "-n", "1", "--rounds", "120", "--sleep-msec", "10"}));
   const pid_t pid = child.pid();
