@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "tests/simgpu/clock.h"
+#include "tests/simgpu/event.h"
 #include "tests/simgpu/kernel.h"
 #include "tests/simgpu/options.h"
 #include "tests/simgpu/signal.h"
@@ -19,6 +20,14 @@ enum {
   ERROR_INVALID_DIMENSION = 2,
   ERROR_INVALID_CODE = 8,
   ERROR_INVALID_PACKET = 32
+};
+
+// The same errors as bits of the reason that a driver reports, which is how runtimes
+// hear of them that enabled it.
+enum {
+  REASON_DIMENSION_INVALID = 1 << (16 - 1),
+  REASON_CODE_INVALID = 1 << (18 - 1),
+  REASON_PACKET_UNSUPPORTED = 1 << (20 - 1)
 };
 
 // Formats of vendor-specific packets.
@@ -111,8 +120,24 @@ static bool profiling(const struct simgpu_queue* queue) {
          0;
 }
 
+static int64_t reason_of(int64_t error) {
+  switch (error) {
+    case ERROR_INVALID_DIMENSION:
+      return REASON_DIMENSION_INVALID;
+    case ERROR_INVALID_CODE:
+      return REASON_CODE_INVALID;
+    default:
+      return REASON_PACKET_UNSUPPORTED;
+  }
+}
+
 static void report_error(struct simgpu_queue* queue, int64_t error) {
   if (error != ERROR_SCRATCH) queue->halted = true;
+  if (error != ERROR_SCRATCH && queue->error_reason != NULL) {
+    __atomic_fetch_or(queue->error_reason, reason_of(error), __ATOMIC_SEQ_CST);
+    simgpu_event_fire(queue->error_event);
+    return;
+  }
   if (queue->amd_queue->queue_inactive_signal.handle != 0) {
     simgpu_signal_store(queue->amd_queue->queue_inactive_signal, error);
   }

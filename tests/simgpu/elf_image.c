@@ -130,14 +130,7 @@ static const Elf64_Sym* find_by_scan(const struct dynamic* dynamic, const char* 
   return NULL;
 }
 
-struct search {
-  const char* name;
-  void* found;
-};
-
-static int search_library(struct dl_phdr_info* library, size_t size, void* argument) {
-  (void)size;
-  struct search* search = argument;
+static struct dynamic dynamic_of(const struct dl_phdr_info* library) {
   struct dynamic dynamic = {0};
   for (int i = 0; i < library->dlpi_phnum; i++) {
     const Elf64_Phdr* segment = &library->dlpi_phdr[i];
@@ -147,6 +140,18 @@ static int search_library(struct dl_phdr_info* library, size_t size, void* argum
     dynamic = read_dynamic(library->dlpi_addr, entries,
                            entries + segment->p_memsz / sizeof(*entries));
   }
+  return dynamic;
+}
+
+struct search {
+  const char* name;
+  void* found;
+};
+
+static int search_library(struct dl_phdr_info* library, size_t size, void* argument) {
+  (void)size;
+  struct search* search = argument;
+  const struct dynamic dynamic = dynamic_of(library);
   if (dynamic.symbols == NULL || dynamic.strings == NULL) return 0;
   const Elf64_Sym* symbol = NULL;
   if (dynamic.gnu_hash != NULL) {
@@ -163,4 +168,44 @@ void* simgpu_elf_host_symbol(const char* name) {
   struct search search = {.name = name};
   dl_iterate_phdr(search_library, &search);
   return search.found;
+}
+
+// How many symbols may be imports: those that are not in the table come first.
+static uint32_t import_count(const struct dynamic* dynamic) {
+  if (dynamic->symbols == NULL || dynamic->strings == NULL) return 0;
+  if (dynamic->hash != NULL) return dynamic->hash[1];
+  return dynamic->gnu_hash != NULL ? dynamic->gnu_hash[1] : 0;
+}
+
+struct import {
+  uintptr_t code;
+  const char* name;
+  bool found;
+};
+
+static int search_imports(struct dl_phdr_info* library, size_t size, void* argument) {
+  (void)size;
+  struct import* import = argument;
+  bool is_here = false;
+  for (int i = 0; i < library->dlpi_phnum; i++) {
+    const Elf64_Phdr* segment = &library->dlpi_phdr[i];
+    const uintptr_t begin = library->dlpi_addr + segment->p_vaddr;
+    is_here = is_here || (segment->p_type == PT_LOAD && import->code >= begin &&
+                          import->code - begin < segment->p_memsz);
+  }
+  if (!is_here) return 0;
+  const struct dynamic dynamic = dynamic_of(library);
+  const uint32_t count = import_count(&dynamic);
+  for (uint32_t i = 1; i < count && !import->found; i++) {
+    const Elf64_Sym* symbol = &dynamic.symbols[i];
+    import->found = symbol->st_shndx == SHN_UNDEF &&
+                    strcmp(dynamic.strings + symbol->st_name, import->name) == 0;
+  }
+  return 1;
+}
+
+bool simgpu_elf_imports(const void* code, const char* name) {
+  struct import import = {.code = (uintptr_t)code, .name = name};
+  dl_iterate_phdr(search_imports, &import);
+  return import.found;
 }

@@ -190,11 +190,15 @@ static struct simgpu_queue* new_queue(uint32_t node, HSA_QUEUE_TYPE type, void* 
 }
 
 HSAKMT_STATUS simgpu_engine_create_queue(uint32_t node, HSA_QUEUE_TYPE type, void* ring,
-                                         uint64_t ring_bytes,
+                                         uint64_t ring_bytes, const HsaEvent* event,
                                          HsaQueueResource* resource) {
   if (ring == NULL || ring_bytes < 64) return HSAKMT_STATUS_INVALID_PARAMETER;
   struct simgpu_queue* queue = new_queue(node, type, ring, ring_bytes, resource);
   if (queue == NULL) return HSAKMT_STATUS_NO_MEMORY;
+  if (event != NULL) {
+    queue->error_reason = resource->ErrorReason;
+    queue->error_event = event->EventId;
+  }
   engine_lock();
   int slot = ensure_doorbells() ? take_slot() : -1;
   bool ready = slot >= 0 && start_thread();

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 // Creates a queue and, with the first one, the thread. `resource` as in
-// hsaKmtCreateQueue(): for an AQL queue its read pointer is the caller's.
+// hsaKmtCreateQueue(): for an AQL queue its read pointer is the caller's. `event`: errors
+// are reported to resource->ErrorReason, and set it; NULL: they are not.
 HSAKMT_STATUS simgpu_engine_create_queue(uint32_t node, HSA_QUEUE_TYPE type, void* ring,
-                                         uint64_t ring_bytes,
+                                         uint64_t ring_bytes, const HsaEvent* event,
                                          HsaQueueResource* resource);
 
 // Removes a queue. When this returns, nothing of it is touched any more; packets that

@@ -19,6 +19,7 @@ struct link {
   struct link* next;
   struct link* previous;
   struct event* event;  // NULL once unlinked
+  uint64_t known_age;   // that the waiter handed in; 0: it knows of none
   bool activated;
 };
 
@@ -33,6 +34,7 @@ struct event {
   bool manual_reset;
   bool signaled;     // manual-reset events only
   uint64_t set_age;  // auto-reset events: when it was last set, 0 if never
+  uint64_t age;      // for callers that keep it: 1, and one more with each set
   struct link* waiters;
 };
 
@@ -76,6 +78,13 @@ static bool is_set(const struct event* event) {
   return event->set_age > (seen != NULL ? seen[event->shared.EventId] : 0);
 }
 
+// Whether a wait for this event is over. Caller holds the lock.
+static bool passes(const struct link* link) {
+  const struct event* event = link->event;
+  if (link->known_age == 0 || event->manual_reset) return is_set(event);
+  return event->age != link->known_age;
+}
+
 // Caller holds the lock. Returns 0 if none is free.
 static uint32_t take_id(void) {
   for (uint32_t tried = 1; tried < MAX_EVENTS; tried++) {
@@ -101,6 +110,7 @@ HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
   if (created == NULL) return HSAKMT_STATUS_NO_MEMORY;
   created->manual_reset = manual_reset;
   created->signaled = signaled;
+  created->age = 1;
   pthread_mutex_lock(&events.lock);
   if (signaled) created->set_age = ++events.age;
   uint32_t id = ensure_mailboxes() ? take_id() : 0;
@@ -148,6 +158,7 @@ static void set_locked(struct event* event) {
   }
   event->signaled = true;
   event->set_age = ++events.age;
+  event->age++;
 }
 
 HSAKMT_STATUS simgpu_event_set(HsaEvent* event) {
@@ -218,18 +229,35 @@ static struct timespec deadline_after(uint32_t milliseconds) {
 }
 
 // Caller holds the lock.
-static void link_waiter(struct link* link, struct waiter* waiter, struct event* event) {
+static void link_waiter(struct link* link, struct waiter* waiter, struct event* event,
+                        uint64_t known_age) {
+  const bool has_age = event->shared.EventData.EventType == HSA_EVENTTYPE_SIGNAL;
   link->waiter = waiter;
   link->event = event;
+  link->known_age = has_age ? known_age : 0;
   link->previous = NULL;
   link->next = event->waiters;
   if (link->next != NULL) link->next->previous = link;
   event->waiters = link;
-  if (is_set(event)) activate(link);
+  if (passes(link)) activate(link);
+}
+
+// What a waiter is told at the end: after a success the caller looks at all that it
+// waits for, so every set up to now is told. Caller holds the lock.
+static void tell(const struct link* link, uint64_t* age) {
+  const struct event* event = link->event;
+  if (event == NULL) return;
+  seen[event->shared.EventId] = event->set_age;
+  if (link->known_age != 0 && link->activated) *age = event->age;
 }
 
 HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
                                 uint32_t milliseconds) {
+  return simgpu_event_wait_ages(list, count, all, milliseconds, NULL);
+}
+
+HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* list[], uint32_t count, bool all,
+                                     uint32_t milliseconds, uint64_t* ages) {
   if (count == 0) return HSAKMT_STATUS_INVALID_PARAMETER;
   if (!ensure_seen()) return HSAKMT_STATUS_NO_MEMORY;
   struct link few[16];
@@ -249,7 +277,7 @@ HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
 
   pthread_mutex_lock(&events.lock);
   for (uint32_t i = 0; i < count; i++) {
-    link_waiter(&links[i], &waiter, (struct event*)list[i]);
+    link_waiter(&links[i], &waiter, (struct event*)list[i], ages != NULL ? ages[i] : 0);
   }
   bool expired = milliseconds == HSA_EVENTTIMEOUT_IMMEDIATE;
   while (waiter.activated < wanted && !waiter.destroyed && !expired) {
@@ -261,10 +289,7 @@ HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
   }
   bool satisfied = waiter.activated >= wanted;
   for (uint32_t i = 0; i < count; i++) {
-    // The caller looks at all that it waits for after a success: every set up to now
-    // is told.
-    struct event* event = links[i].event;
-    if (satisfied && event != NULL) seen[event->shared.EventId] = event->set_age;
+    if (satisfied) tell(&links[i], ages != NULL ? &ages[i] : NULL);
     unlink_waiter(&links[i]);
   }
   pthread_mutex_unlock(&events.lock);

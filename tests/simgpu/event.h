@@ -8,8 +8,8 @@
 //   2. thread B changes the signal and sets the event; nobody waits, the event is set,
 //   3. B waits on the same event for A's answer, and consumes the set,
 //   4. A waits, and nothing wakes it.
-// Newer drivers have an event's age for this, which the runtime has to hand in; here it
-// is kept for each thread.) Thread-safe.
+// Drivers since interface 1.14 have an event's age for this, which newer runtimes hand
+// in; for those that do not, it is kept for each thread.) Thread-safe.
 #ifndef ROCATTACH_TESTS_SIMGPU_EVENT_H_
 #define ROCATTACH_TESTS_SIMGPU_EVENT_H_
 
@@ -32,6 +32,12 @@ uint32_t simgpu_event_waiters(HsaEvent* event);
 // HSA_EVENTTIMEOUT_IMMEDIATE or HSA_EVENTTIMEOUT_INFINITE.
 HSAKMT_STATUS simgpu_event_wait(HsaEvent* events[], uint32_t count, bool all,
                                 uint32_t milliseconds);
+// The same for callers that keep the events' ages themselves. An age is 1 at first, and
+// one more with each set. `ages` has for each event the one that the caller knows: a
+// signal event with another one ends the wait, and a wait that succeeds stores the
+// present one. 0, and events of other kinds: as above. `ages` may be NULL.
+HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* events[], uint32_t count, bool all,
+                                     uint32_t milliseconds, uint64_t* ages);
 
 // The GPU's interrupt: sets the event with this id. Unknown ids are ignored.
 void simgpu_event_fire(uint32_t id);

@@ -9,6 +9,8 @@
 
 #include "tests/simgpu/options.h"
 
+#define PAGE_BYTES 4096u
+
 struct range {
   uintptr_t start;
   uint64_t size;
@@ -109,16 +111,45 @@ static HSAKMT_STATUS add_range(void* address, uint64_t size, HSA_POINTER_TYPE ty
   return HSAKMT_STATUS_NO_MEMORY;
 }
 
+// MAP_FAILED if there is no room. `fixed`: where it must be, NULL for anywhere.
+static void* map_pages(void* fixed, uint64_t size) {
+  const int anywhere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const int flags = fixed != NULL ? anywhere | MAP_FIXED_NOREPLACE : anywhere;
+  return mmap(fixed, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+}
+
+// The same at a multiple of `alignment`: what is mapped too much is given back.
+static void* map_aligned(uint64_t size, uint64_t alignment) {
+  if (size > SIZE_MAX - alignment) return MAP_FAILED;
+  uint8_t* mapped = map_pages(NULL, size + alignment);
+  if (mapped == MAP_FAILED) return MAP_FAILED;
+  uintptr_t start = ((uintptr_t)mapped + alignment - 1) & ~(uintptr_t)(alignment - 1);
+  const uint64_t before = start - (uintptr_t)mapped, behind = alignment - before;
+  if (before > 0) munmap(mapped, before);
+  if (behind > 0) munmap((void*)(start + size), behind);
+  return (void*)start;
+}
+
 HSAKMT_STATUS simgpu_memory_allocate(uint32_t node, uint64_t size, HsaMemFlags flags,
                                      void** address) {
-  if (size == 0 || size % 4096 != 0) return HSAKMT_STATUS_INVALID_PARAMETER;
-  int map_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* hint = NULL;
-  if (flags.ui32.FixedAddress) {
-    map_flags |= MAP_FIXED_NOREPLACE;
-    hint = *address;
+  return simgpu_memory_allocate_aligned(node, size, 0, flags, address);
+}
+
+HSAKMT_STATUS simgpu_memory_allocate_aligned(uint32_t node, uint64_t size,
+                                             uint64_t alignment, HsaMemFlags flags,
+                                             void** address) {
+  if (size == 0 || size % PAGE_BYTES != 0) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (alignment != 0 &&
+      (alignment < PAGE_BYTES || (alignment & (alignment - 1)) != 0)) {
+    return HSAKMT_STATUS_INVALID_PARAMETER;
   }
-  void* mapped = mmap(hint, size, PROT_READ | PROT_WRITE, map_flags, -1, 0);
+  const bool fixed = flags.ui32.FixedAddress;
+  if (fixed && alignment != 0 && (uintptr_t)*address % alignment != 0) {
+    return HSAKMT_STATUS_INVALID_PARAMETER;
+  }
+  void* mapped = fixed || alignment <= PAGE_BYTES
+                     ? map_pages(fixed ? *address : NULL, size)
+                     : map_aligned(size, alignment);
   if (mapped == MAP_FAILED) return HSAKMT_STATUS_NO_MEMORY;
   HSAKMT_STATUS status = add_range(mapped, size, HSA_POINTER_ALLOCATED, node, flags);
   if (status != HSAKMT_STATUS_SUCCESS) {
@@ -214,6 +245,20 @@ HSAKMT_STATUS simgpu_memory_set_user_data(const void* address, void* user_data) 
   if (range != NULL) range->user_data = user_data;
   pthread_mutex_unlock(&memory.lock);
   return range != NULL ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
+}
+
+uint64_t simgpu_memory_used(uint32_t node) {
+  uint64_t used = 0;
+  pthread_mutex_lock(&memory.lock);
+  for (size_t i = 0; i < memory.count; i++) {
+    const struct range* range = memory.ranges[i];
+    if (range->type == HSA_POINTER_ALLOCATED && range->node == node &&
+        !range->flags.ui32.Scratch) {
+      used += range->size;
+    }
+  }
+  pthread_mutex_unlock(&memory.lock);
+  return used;
 }
 
 bool simgpu_memory_find(const void* address, uintptr_t* start, uint64_t* size) {

@@ -10,6 +10,14 @@
 // Allocates zeroed, lazily backed memory. With flags.FixedAddress, `*address` is where.
 HSAKMT_STATUS simgpu_memory_allocate(uint32_t node, uint64_t size, HsaMemFlags flags,
                                      void** address);
+// The same at a multiple of `alignment`: a power of two of at least a page, or 0 for
+// none in particular.
+HSAKMT_STATUS simgpu_memory_allocate_aligned(uint32_t node, uint64_t size,
+                                             uint64_t alignment, HsaMemFlags flags,
+                                             void** address);
+
+// How much is allocated on a node, without the address space of scratch memory.
+uint64_t simgpu_memory_used(uint32_t node);
 
 // Frees what simgpu_memory_allocate() returned.
 HSAKMT_STATUS simgpu_memory_free(void* address, uint64_t size);

@@ -23,6 +23,10 @@ struct simgpu_queue {
   uint64_t ring_bytes;
   volatile uint64_t* doorbell;
   bool halted;  // after an error that was reported to the client
+  // Where errors are reported, if the runtime enabled that: bits, and an event's id.
+  // Else they arrive in the queue's inactive signal.
+  volatile int64_t* error_reason;
+  uint32_t error_event;
 
   // AQL. `amd_queue` is the runtime's control structure around the read index.
   amd_queue_t* amd_queue;

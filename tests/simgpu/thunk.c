@@ -1,5 +1,7 @@
-// The hsaKmt front end: argument checks, then the core. Functions that no supported
-// runtime calls are left out: a program that needs one fails to link, with its name.
+// The hsaKmt front end: argument checks, then the core. What only newer runtimes call is
+// in thunk_later.c, what they import and nothing here simulates in thunk_absent.c.
+// Functions that no supported runtime imports are left out: a program that needs one
+// fails to link, with its name.
 #define _GNU_SOURCE
 #include <hsakmt.h>
 #include <pthread.h>
@@ -8,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/simgpu/abi.h"
 #include "tests/simgpu/aql.h"
 #include "tests/simgpu/clock.h"
 #include "tests/simgpu/engine.h"
@@ -15,28 +18,11 @@
 #include "tests/simgpu/memory.h"
 #include "tests/simgpu/options.h"
 #include "tests/simgpu/sdma.h"
+#include "tests/simgpu/thunk.h"
 #include "tests/simgpu/topology.h"
 
-static struct {
-  pthread_mutex_t lock;  // orders opening and closing
-  atomic_uint open_count;
-  atomic_bool opened_once;  // in this process, not in one that it was forked from
-  atomic_bool inherited;    // forked from a process that had the device open
-} device = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-#define REQUIRE_OPEN() \
-  if (device.open_count == 0) return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED
-// For calls that release something: in a forked child it is gone already, and the
-// runtime's destructors, which run there too at exit(), insist on success.
-#define REQUIRE_OPEN_OR_GONE()                                                  \
-  if (device.open_count == 0 && device.inherited) return HSAKMT_STATUS_SUCCESS; \
-  REQUIRE_OPEN()
-#define REQUIRE(condition) \
-  if (!(condition)) return HSAKMT_STATUS_INVALID_PARAMETER
-
-static bool valid_node(uint32_t node) {
-  return node < simgpu_node_count();
-}
+struct simgpu_device simgpu_device = {.lock = PTHREAD_MUTEX_INITIALIZER};
+#define device simgpu_device
 
 // --- Opening, forking, ending ---
 
@@ -66,6 +52,7 @@ static void after_fork_child(void) {
   device.inherited = device.inherited || device.open_count > 0;
   device.open_count = 0;
   device.opened_once = false;
+  device.runtime_enabled = false;
 }
 
 __attribute__((constructor)) static void library_loaded(void) {
@@ -114,21 +101,28 @@ HSAKMT_STATUS hsaKmtCloseKFD(void) {
 HSAKMT_STATUS hsaKmtGetVersion(HsaVersionInfo* version) {
   REQUIRE_OPEN();
   REQUIRE(version != NULL);
-  // The driver of Linux 6.1. 1.0 would make the runtime do without interrupts.
+  // 1.0 would make the runtime do without interrupts.
   version->KernelInterfaceMajorVersion = 1;
-  version->KernelInterfaceMinorVersion = 11;
+  version->KernelInterfaceMinorVersion = CALLERS_DRIVER();
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS hsaKmtRuntimeEnable(void* r_debug, bool setup_ttmp) {
   (void)r_debug;
   (void)setup_ttmp;
-  // As that driver answers. Queue errors then arrive through the inactive signal.
-  return HSAKMT_STATUS_NOT_SUPPORTED;
+  // Queue errors then arrive through the inactive signal.
+  if (CALLERS_DRIVER() < DRIVER_WITH_RUNTIME) return HSAKMT_STATUS_NOT_SUPPORTED;
+  REQUIRE_OPEN();
+  return atomic_exchange(&device.runtime_enabled, true) ? HSAKMT_STATUS_UNAVAILABLE
+                                                        : HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS hsaKmtRuntimeDisable(void) {
-  return HSAKMT_STATUS_NOT_SUPPORTED;
+  if (CALLERS_DRIVER() < DRIVER_WITH_RUNTIME) return HSAKMT_STATUS_NOT_SUPPORTED;
+  REQUIRE_OPEN_OR_GONE();
+  // The driver does not mind if it is not enabled.
+  device.runtime_enabled = false;
+  return HSAKMT_STATUS_SUCCESS;
 }
 
 // --- Topology and clocks ---
@@ -148,7 +142,9 @@ HSAKMT_STATUS hsaKmtReleaseSystemProperties(void) {
 HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties* properties) {
   REQUIRE_OPEN();
   REQUIRE(properties != NULL && valid_node(node));
-  simgpu_node_properties(node, properties);
+  HsaNodeProperties known;
+  simgpu_node_properties(node, &known);
+  simgpu_abi_put_node(CALLERS_ABI(), &known, properties);
   return HSAKMT_STATUS_SUCCESS;
 }
 
@@ -174,7 +170,12 @@ HSAKMT_STATUS hsaKmtGetNodeIoLinkProperties(HSAuint32 node, HSAuint32 count,
                                             HsaIoLinkProperties* links) {
   REQUIRE_OPEN();
   REQUIRE(links != NULL && valid_node(node));
-  simgpu_node_links(node, count, links);
+  const enum simgpu_abi abi = CALLERS_ABI();
+  HsaIoLinkProperties known[SIMGPU_MAX_GPUS];
+  const HSAuint32 have = count < SIMGPU_MAX_GPUS ? count : SIMGPU_MAX_GPUS;
+  simgpu_node_links(node, have, known);
+  uint8_t* to = (uint8_t*)links;
+  for (HSAuint32 i = 0; i < have; i++) to += simgpu_abi_put_link(abi, &known[i], to);
   return HSAKMT_STATUS_SUCCESS;
 }
 
@@ -258,7 +259,6 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type,
                                 HsaQueueResource* resource) {
   (void)percentage;
   (void)priority;
-  (void)event;
   REQUIRE_OPEN();
   unsigned gpu;
   REQUIRE(resource != NULL && simgpu_node_is_gpu(node, &gpu));
@@ -266,7 +266,9 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type,
       type != HSA_QUEUE_SDMA_XGMI) {
     return HSAKMT_STATUS_NOT_SUPPORTED;
   }
-  return simgpu_engine_create_queue(node, type, ring, ring_bytes, resource);
+  const bool reports = device.runtime_enabled && resource->ErrorReason != NULL;
+  return simgpu_engine_create_queue(node, type, ring, ring_bytes,
+                                    reports ? event : NULL, resource);
 }
 
 HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID queue) {

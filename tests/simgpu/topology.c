@@ -77,6 +77,7 @@ static void gpu_properties(unsigned gpu, HsaNodeProperties* p) {
   // 2: a doorbell takes the 64-bit index of the last packet, as on gfx9 and later.
   p->Capability.ui32.DoorbellType = 2;
   p->Capability.ui32.SRAM_EDCSupport = m->sram_ecc;
+  p->Capability.ui32.DebugSupportedFirmware = 1;
   p->MaxWavesPerSIMD = m->max_waves_per_simd;
   p->LDSSizeInKB = 64;
   p->WaveFrontSize = 64;
@@ -109,6 +110,27 @@ static void gpu_properties(unsigned gpu, HsaNodeProperties* p) {
   p->UniqueID = 0x51a6b00000001000u + gpu;
   p->VGPRSizePerCU = m->vgpr_bytes_per_cu;
   p->SGPRSizePerCU = 16 * 1024;
+  // Words that drivers since ROCm 5.7 report. Debian's header calls them reserved.
+  const uint32_t later[SIMGPU_LATER_WORDS] = {
+      [SIMGPU_LATER_NUM_XCC] = 1,
+      [SIMGPU_LATER_KFD_GPU_ID] = simgpu_kfd_gpu_id(gpu),
+      [SIMGPU_LATER_FAMILY_ID] = SIMGPU_FAMILY_AI,
+  };
+  _Static_assert(sizeof(p->Reserved) == sizeof(later), "three words");
+  memcpy(p->Reserved, later, sizeof(later));
+}
+
+uint32_t simgpu_kfd_gpu_id(unsigned gpu) {
+  return 0x1001u + gpu;
+}
+
+uint32_t simgpu_device_id(void) {
+  return model()->device_id;
+}
+
+uint64_t simgpu_node_memory_bytes(uint32_t node) {
+  unsigned gpu;
+  return simgpu_node_is_gpu(node, &gpu) ? model()->memory_bytes : 0;
 }
 
 void simgpu_node_properties(uint32_t node, HsaNodeProperties* properties) {

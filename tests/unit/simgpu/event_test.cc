@@ -118,6 +118,67 @@ TEST(SimgpuEvent, WaitForAnyAndForAll) {
   EXPECT_EQ(simgpu_event_wait(list, 2, true, 1), HSAKMT_STATUS_SUCCESS);
 }
 
+// For a caller that keeps an event's age, only that decides.
+TEST(SimgpuEvent, AWaitEndsForAnotherAgeThanTheCallersAndTellsIt) {
+  Event event;
+  HsaEvent* list[] = {event.get()};
+  const auto wait = [&](uint64_t* age) {
+    return simgpu_event_wait_ages(list, 1, true, HSA_EVENTTIMEOUT_IMMEDIATE, age);
+  };
+  uint64_t age = 1;
+  EXPECT_EQ(wait(&age), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(age, 1u);
+  event.Set();
+  event.Set();
+  EXPECT_EQ(wait(&age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(age, 3u) << "it rises with each set";
+  EXPECT_EQ(wait(&age), HSAKMT_STATUS_WAIT_TIMEOUT) << "this one is known";
+  // Another one, on the same thread, that knows less: the set is not used up.
+  uint64_t older = 2;
+  EXPECT_EQ(wait(&older), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(older, 3u);
+  simgpu_event_reset(event.get());
+  older = 2;
+  EXPECT_EQ(wait(&older), HSAKMT_STATUS_SUCCESS) << "a reset makes it no younger";
+  // Without an age: what the thread has not seen.
+  uint64_t none = 0;
+  EXPECT_EQ(wait(&none), HSAKMT_STATUS_WAIT_TIMEOUT);
+  event.Set();
+  EXPECT_EQ(wait(&none), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(none, 0u) << "none is told to who has none";
+  EXPECT_EQ(wait(&age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(age, 4u);
+}
+
+TEST(SimgpuEvent, AWaiterWithAnAgeIsWokenByASet) {
+  Event first, second;
+  uint64_t ages[] = {1, 1};
+  std::thread waiter([&] {
+    HsaEvent* list[] = {first.get(), second.get()};
+    EXPECT_EQ(simgpu_event_wait_ages(list, 2, false, HSA_EVENTTIMEOUT_INFINITE, ages),
+              HSAKMT_STATUS_SUCCESS);
+  });
+  second.AwaitWaiters(1);
+  second.Set();
+  waiter.join();
+  EXPECT_EQ(ages[0], 1u);
+  EXPECT_EQ(ages[1], 2u);
+}
+
+TEST(SimgpuEvent, OnlySignalEventsHaveAnAge) {
+  HsaEventDescriptor descriptor = {};
+  descriptor.EventType = HSA_EVENTTYPE_MEMORY;
+  HsaEvent* event = nullptr;
+  ASSERT_EQ(simgpu_event_create(&descriptor, false, false, &event), 0);
+  uint64_t age = 7;
+  EXPECT_EQ(simgpu_event_wait_ages(&event, 1, true, 0, &age),
+            HSAKMT_STATUS_WAIT_TIMEOUT);
+  simgpu_event_set(event);
+  EXPECT_EQ(simgpu_event_wait_ages(&event, 1, true, 0, &age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(age, 7u);
+  simgpu_event_destroy(event);
+}
+
 TEST(SimgpuEvent, MoreEventsThanFitOnTheStack) {
   std::vector<std::unique_ptr<Event>> events;
   std::vector<HsaEvent*> list;

@@ -68,6 +68,48 @@ TEST(SimgpuMemory, FixedAddressesAreHonouredAndNeverReplaceAMapping) {
   EXPECT_EQ(simgpu_memory_free(same, 4096), HSAKMT_STATUS_SUCCESS);
 }
 
+TEST(SimgpuMemory, AllocationsAreAlignedAndNothingMoreIsKept) {
+  const HsaMemFlags flags = {};
+  const uint64_t used = simgpu_memory_used(3);
+  for (uint64_t alignment = 4096; alignment <= (uint64_t{1} << 30); alignment *= 4) {
+    void* address = nullptr;
+    ASSERT_EQ(simgpu_memory_allocate_aligned(3, 12288, alignment, flags, &address),
+              HSAKMT_STATUS_SUCCESS);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(address) % alignment, 0u) << alignment;
+    memset(address, 1, 12288);
+    EXPECT_EQ(simgpu_memory_used(3), used + 12288);
+    // The pages around it are free again.
+    void* behind = static_cast<char*>(address) + 12288;
+    HsaMemFlags fixed = {};
+    fixed.ui32.FixedAddress = 1;
+    if (simgpu_memory_allocate(3, 4096, fixed, &behind) == HSAKMT_STATUS_SUCCESS) {
+      EXPECT_EQ(simgpu_memory_free(behind, 4096), HSAKMT_STATUS_SUCCESS);
+    } else {
+      EXPECT_LT(alignment, 16384u) << "something else lies there";
+    }
+    EXPECT_EQ(simgpu_memory_free(address, 12288), HSAKMT_STATUS_SUCCESS);
+  }
+  EXPECT_EQ(simgpu_memory_used(3), used);
+  void* address = nullptr;
+  for (const uint64_t wrong : {1u, 2048u, 4097u, 12288u}) {
+    EXPECT_EQ(simgpu_memory_allocate_aligned(3, 4096, wrong, flags, &address),
+              HSAKMT_STATUS_INVALID_PARAMETER)
+        << wrong;
+  }
+  EXPECT_EQ(simgpu_memory_allocate_aligned(3, 4096, uint64_t{1} << 63, flags, &address),
+            HSAKMT_STATUS_NO_MEMORY);
+}
+
+TEST(SimgpuMemory, ScratchIsAddressSpaceOnly) {
+  HsaMemFlags flags = {};
+  flags.ui32.Scratch = 1;
+  const uint64_t used = simgpu_memory_used(1);
+  void* address = nullptr;
+  ASSERT_EQ(simgpu_memory_allocate(1, 1 << 30, flags, &address), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_memory_used(1), used);
+  EXPECT_EQ(simgpu_memory_free(address, 1 << 30), HSAKMT_STATUS_SUCCESS);
+}
+
 TEST(SimgpuMemory, RegistrationsOverlapAndCount) {
   static char host[64];
   HsaMemFlags flags = {};
