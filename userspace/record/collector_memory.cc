@@ -26,7 +26,7 @@
 namespace rocattach {
 namespace {
 
-// A service that has not drained for this long is gone.
+// A service that lives and has not drained for this long is as good as gone.
 constexpr uint64_t kServiceGoneNs = 3'000'000'000;
 
 // An entry has at most 64 KiB of text, and little besides.
@@ -138,7 +138,18 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
   RETURN_IF_ERROR(memory->MapPart(geometry.plan_offset,
                                   geometry.total_bytes - geometry.plan_offset));
   RETURN_IF_ERROR(memory->CheckControl());
+  memory->locked_ = memory->TryLock();
   return memory;
+}
+
+// The kernel drops this lock when its holder dies, however that happens. The target can
+// take it too: it then delays the next service that takes over, as it could by a false
+// heartbeat.
+bool CollectorMemory::TryLock() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0;
 }
 
 CollectorMemory::~CollectorMemory() {
@@ -210,8 +221,11 @@ absl::Status CollectorMemory::CheckControl() {
 absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
   uint64_t* heartbeat = &control()->service_heartbeat_ns;
   uint64_t seen_ns = __atomic_load_n(heartbeat, __ATOMIC_RELAXED);
+  const bool recent =
+      seen_ns != 0 && seen_ns <= now_ns && now_ns - seen_ns < kServiceGoneNs;
+  if (!locked_) locked_ = TryLock();
   // Of two services that try at the same time, one wins.
-  if ((seen_ns != 0 && seen_ns <= now_ns && now_ns - seen_ns < kServiceGoneNs) ||
+  if ((recent && !locked_) ||
       !__atomic_compare_exchange_n(heartbeat, &seen_ns, now_ns, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED)) {
     return absl::FailedPreconditionError(
@@ -321,6 +335,8 @@ BackendFacts CollectorMemory::backend() const {
 }
 
 void CollectorMemory::Heartbeat(uint64_t now_ns) {
+  // It was that of a service which was stopped and has died since.
+  if (!locked_) locked_ = TryLock();
   __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
 }
 

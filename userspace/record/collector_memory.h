@@ -73,7 +73,8 @@ class CollectorMemory {
 
   // Takes over a collector that another service has left in the process: what is
   // recorded from now on is read and counted, nothing from before. FAILED_PRECONDITION:
-  // that service still reads it.
+  // that service still reads it. One that has died can be taken over from at once; one
+  // that is stopped, when it has not drained for some seconds.
   absl::Status TakeOver(uint64_t now_ns);
   bool taken_over() const { return taken_over_; }
   // The runtime was open already when the collector's functions were stored.
@@ -181,6 +182,8 @@ class CollectorMemory {
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
       UniqueFd fd, const collector::Geometry& geometry);
   absl::Status CheckControl();
+  // Makes the memory ours as long as we live, unless it is another's.
+  bool TryLock();
   // Maps whole pages of the memory at their place after `base_`.
   absl::Status MapPart(uint64_t offset, uint64_t bytes);
   // Reads through the descriptor; false, and never again, if that fails.
@@ -212,6 +215,7 @@ class CollectorMemory {
   std::vector<Position> positions_;
   uint64_t most_waiting_ = 0;  // records in any ring, see TakeRingFill()
   bool taken_over_ = false;
+  bool locked_ = false;  // by us: no other service is alive that reads it
   pid_t owner_ = 0;
   CollectorAccount before_;  // the take-over
 };

@@ -1,5 +1,6 @@
 #include "userspace/record/collector_memory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/record/fake_collector.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/record/target_memfd.h"
 
 namespace rocattach {
@@ -83,21 +86,75 @@ TEST(CollectorMemory, TakesOverFromNowOn) {
   EXPECT_EQ(account.delivered, 3u);
 }
 
+// As another service opens it.
+UniqueFd Reopened(const FakeCollector& fake) {
+  return UniqueFd(
+      open(absl::StrCat("/proc/self/fd/", fake.fd()).c_str(), O_RDWR | O_CLOEXEC));
+}
+
+// A service that was killed has no time to say so, and its successor comes at once.
+TEST(CollectorMemory, ADeadServiceIsTakenOverFromAtOnce) {
+  FakeCollector fake;
+  UniqueFd theirs = Reopened(fake), ours = Reopened(fake);
+  auto first = CollectorMemory::MapFd(theirs.get(), FakeCollector::Config());
+  auto second = CollectorMemory::MapFd(ours.get(), FakeCollector::Config());
+  ASSERT_TRUE(first.ok() && second.ok());
+  const uint64_t now = BootNs();
+  (*first)->Heartbeat(now);
+  EXPECT_EQ((*second)->TakeOver(now + 1'000'000).code(),
+            absl::StatusCode::kFailedPrecondition);
+  first->reset();
+  theirs.reset();
+  EXPECT_TRUE((*second)->TakeOver(now + 2'000'000).ok());
+  // And the one after that.
+  (*second)->Heartbeat(now + 3'000'000);
+  UniqueFd next = Reopened(fake);
+  auto third = CollectorMemory::MapFd(next.get(), FakeCollector::Config());
+  ASSERT_TRUE(third.ok());
+  EXPECT_FALSE((*third)->TakeOver(now + 4'000'000).ok()) << "the second one lives";
+  second->reset();
+  ours.reset();
+  EXPECT_TRUE((*third)->TakeOver(now + 5'000'000).ok());
+}
+
 TEST(CollectorMemory, OneServiceAtATime) {
   FakeCollector fake;
-  auto first = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
-  auto second = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  const UniqueFd theirs = Reopened(fake), ours = Reopened(fake);
+  auto first = CollectorMemory::MapFd(theirs.get(), FakeCollector::Config());
+  auto second = CollectorMemory::MapFd(ours.get(), FakeCollector::Config());
   ASSERT_TRUE(first.ok() && second.ok());
   const uint64_t now = BootNs();
   (*first)->Heartbeat(now);
   EXPECT_EQ((*second)->TakeOver(now + 1'000'000'000).code(),
             absl::StatusCode::kFailedPrecondition);
-  // Killed some seconds ago.
+  // Stopped some seconds ago.
   EXPECT_TRUE((*second)->TakeOver(now + 10'000'000'000).ok());
-  EXPECT_FALSE((*first)->TakeOver(now + 10'000'000'001).ok());
+  const UniqueFd next = Reopened(fake);
+  auto third = CollectorMemory::MapFd(next.get(), FakeCollector::Config());
+  ASSERT_TRUE(third.ok());
+  EXPECT_FALSE((*third)->TakeOver(now + 10'000'000'001).ok());
   // Ended well.
   (*second)->Release();
-  EXPECT_TRUE((*first)->TakeOver(now + 10'000'000'002).ok());
+  EXPECT_TRUE((*third)->TakeOver(now + 10'000'000'002).ok());
+}
+
+// The lock was the stopped one's, which dies later: that frees nothing for a third.
+TEST(CollectorMemory, AServiceThatTookOverFromAStoppedOneKeepsTheMemory) {
+  FakeCollector fake;
+  UniqueFd theirs = Reopened(fake);
+  const UniqueFd ours = Reopened(fake), next = Reopened(fake);
+  auto stopped = CollectorMemory::MapFd(theirs.get(), FakeCollector::Config());
+  auto second = CollectorMemory::MapFd(ours.get(), FakeCollector::Config());
+  ASSERT_TRUE(stopped.ok() && second.ok());
+  const uint64_t now = BootNs();
+  (*stopped)->Heartbeat(now);
+  ASSERT_TRUE((*second)->TakeOver(now + 10'000'000'000).ok());
+  stopped->reset();
+  theirs.reset();
+  (*second)->Heartbeat(now + 10'000'000'001);
+  auto third = CollectorMemory::MapFd(next.get(), FakeCollector::Config());
+  ASSERT_TRUE(third.ok());
+  EXPECT_FALSE((*third)->TakeOver(now + 10'000'000'002).ok());
 }
 
 TEST(CollectorMemory, RefusesUnsealedMemory) {
