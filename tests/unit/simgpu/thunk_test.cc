@@ -22,9 +22,9 @@ namespace {
 class Caller {
  public:
   explicit Caller(const std::string& interface)
-      : library_(dlopen((SIMGPU_TEST_CALLERS "/libsimgpu_caller_" + interface + ".so")
-                            .c_str(),
-                        RTLD_LAZY | RTLD_LOCAL)) {
+      : library_(dlopen(
+            (SIMGPU_TEST_CALLERS "/libsimgpu_caller_" + interface + ".so").c_str(),
+            RTLD_LAZY | RTLD_LOCAL)) {
     EXPECT_NE(library_, nullptr) << dlerror();
   }
   ~Caller() { dlclose(library_); }
@@ -92,17 +92,12 @@ TEST_F(SimgpuThunk, NodesHaveTheLayoutOfTheirCaller) {
   EXPECT_EQ(of_2024.size(), 360u);
   EXPECT_EQ(of_2025.size(), 368u);
   const std::vector<Field> fields = {
-      {"NumFComputeCores", 4, 4, 4, 416},
-      {"NumMemoryBanks", 8, 8, 12, 3},
-      {"WaveFrontSize", 44, 44, 52, 64},
-      {"NumSIMDPerCU", 60, 60, 68, 4},
+      {"NumFComputeCores", 4, 4, 4, 416},   {"NumMemoryBanks", 8, 8, 12, 3},
+      {"WaveFrontSize", 44, 44, 52, 64},    {"NumSIMDPerCU", 60, 60, 68, 4},
       {"EngineId", 68, 68, 76, 0x0a002446},  // 9.0.10, firmware 70
-      {"LocationId", 76, 80, 88, 0x2300},
-      {"DrmRenderMinor", 96, 100, 108, 129},
-      {"NumSdmaEngines", 312, 316, 324, 2},
-      {"SGPRSizePerCU", 340, 344, 352, 16384},
-      {"NumXcc", 344, 348, 356, 1},
-      {"KFDGpuID", 348, 352, 360, 0x1002},
+      {"LocationId", 76, 80, 88, 0x2300},   {"DrmRenderMinor", 96, 100, 108, 129},
+      {"NumSdmaEngines", 312, 316, 324, 2}, {"SGPRSizePerCU", 340, 344, 352, 16384},
+      {"NumXcc", 344, 348, 356, 1},         {"KFDGpuID", 348, 352, 360, 0x1002},
       {"FamilyID", 352, 356, 364, 141},
   };
   for (const Field& field : fields) {
@@ -164,8 +159,8 @@ TEST_F(SimgpuThunk, AForkedChildHasNoRuntime) {
   ASSERT_EQ(of_2025_.Call("caller_enable"), HSAKMT_STATUS_SUCCESS);
   const pid_t child = fork();
   if (child == 0) {
-    int wrong = of_2025_.Call("caller_enable") !=
-                HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
+    int wrong =
+        of_2025_.Call("caller_enable") != HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
     // What a runtime's destructor does there.
     wrong += 2 * (of_2025_.Call("caller_disable") != HSAKMT_STATUS_SUCCESS);
     wrong += 4 * (hsaKmtOpenKFD() != HSAKMT_STATUS_SUCCESS);
@@ -265,10 +260,10 @@ struct FaultyQueue {
     resource.Queue_read_ptr_aql =
         reinterpret_cast<HSAuint64*>(const_cast<uint64_t*>(&queue.read_dispatch_id));
     resource.ErrorReason = &reason;
-    EXPECT_EQ(hsaKmtCreateQueueExt(1, HSA_QUEUE_COMPUTE_AQL, 100,
-                                   HSA_QUEUE_PRIORITY_NORMAL, 0, ring, sizeof(ring),
-                                   event, &resource),
-              HSAKMT_STATUS_SUCCESS);
+    EXPECT_EQ(
+        hsaKmtCreateQueueExt(1, HSA_QUEUE_COMPUTE_AQL, 100, HSA_QUEUE_PRIORITY_NORMAL,
+                             0, ring, sizeof(ring), event, &resource),
+        HSAKMT_STATUS_SUCCESS);
     id = resource.QueueId;
     for (auto& packet : ring) packet.header = HSA_PACKET_TYPE_INVALID;
     ring[0].grid_size_x = ring[0].grid_size_y = ring[0].grid_size_z = 1;
@@ -283,7 +278,9 @@ struct FaultyQueue {
   FaultyQueue(const FaultyQueue&) = delete;
   FaultyQueue& operator=(const FaultyQueue&) = delete;
 
-  int64_t Inactive() const { return __atomic_load_n(&inactive.value, __ATOMIC_ACQUIRE); }
+  int64_t Inactive() const {
+    return __atomic_load_n(&inactive.value, __ATOMIC_ACQUIRE);
+  }
 
   alignas(64) amd_signal_t inactive = {};
   alignas(64) amd_queue_t queue = {};
