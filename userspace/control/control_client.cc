@@ -19,8 +19,8 @@ absl::Status FromGrpc(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
       status.error_code() == grpc::StatusCode::CANCELLED) {
     return absl::UnavailableError(
-        "the service has closed the connection: it is ending, or you are neither root "
-        "nor the user that runs it");
+        "the service has closed the connection: it is ending, it has too many "
+        "connections, or you are neither root nor the user that runs it");
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       status.error_message());

@@ -13,10 +13,12 @@
 #include "schemas/control.grpc.pb.h"
 #include "userspace/base/human.h"
 #include "userspace/base/process.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/control/filter_proto.h"
 #include "userspace/control/session_api_server.h"
+#include "userspace/control/session_wire.h"
 #include "userspace/control/socket_listener.h"
 #include "userspace/watch/running_process.h"
 #include "userspace/watch/sdk_version.h"
@@ -27,12 +29,18 @@ namespace {
 // How long a call may still take when the service ends.
 constexpr auto kLastCalls = std::chrono::seconds(3);
 constexpr int kMaxMessageBytes = 8 << 20;  // may include counter files
+// At the same time over one connection: a program's runs, and what it asks besides.
+// More wait in the client.
+constexpr int kMostCalls = static_cast<int>(SessionApiServer::kMostRuns) + 64;
 
 // The codes of absl and gRPC have the same numbers.
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  if (SessionStatusOf(status) == SessionStatus::kNotInitialized) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServiceEnding);
+  }
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(status.message()));
+                      WireMessage(status.message()));
 }
 
 // The service's counters and those in the request; null if it has none.
@@ -187,6 +195,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
   parts->session_api = std::make_unique<SessionApiServer>(sessions);
   builder.RegisterService(parts->session_api.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
   // Few clients call at a time; a program's running session has its own thread.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);

@@ -18,12 +18,21 @@ namespace {
 // How long a record may wait in the service to be sent together with others.
 constexpr std::chrono::milliseconds kTick(10);
 
+// What a client is told. A service that is ending has closed its sessions: to a client,
+// NOT_INITIALIZED would mean its own library.
+grpc::Status Answer(const absl::Status& status) {
+  if (!status.ok() && SessionStatusOf(status) == SessionStatus::kNotInitialized) {
+    return ToGrpc(SessionError(SessionStatus::kError, kServiceEnding));
+  }
+  return ToGrpc(status);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>>
 SessionApiServer::NewRun() {
   absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::UnavailableError("the service is ending");
+  if (closed_) return absl::UnavailableError(kServiceEnding);
   if (runs_.size() >= kMostRuns) {
     return SessionError(SessionStatus::kError,
                         absl::StrCat("the service has ", kMostRuns,
@@ -98,7 +107,7 @@ grpc::Status SessionApiServer::Hello(grpc::ServerContext*, const v1::HelloReques
 grpc::Status SessionApiServer::CheckFilter(grpc::ServerContext*,
                                            const v1::Filter* filter,
                                            v1::CheckFilterResponse*) {
-  return ToGrpc(sessions_->engine().filters().Check(FilterFromProto(*filter)));
+  return Answer(sessions_->engine().filters().Check(FilterFromProto(*filter)));
 }
 
 grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,
@@ -107,7 +116,7 @@ grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,
   const auto target =
       sessions_->targets()->FindTarget(static_cast<pid_t>(request->pid()));
   if (!target.ok()) {
-    return ToGrpc(
+    return Answer(
         SessionError(SessionStatus::kInvalidArguments, target.status().message()));
   }
   *response = ToProto(*target);
@@ -118,7 +127,7 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
                                    const v1::RunRequest* request,
                                    grpc::ServerWriter<v1::RunEvent>* writer) {
   auto run = NewRun();
-  if (!run.ok()) return ToGrpc(run.status());
+  if (!run.ok()) return Answer(run.status());
   SessionRequest spec;
   for (const v1::Filter& filter : request->filters()) {
     spec.filters.push_back(FilterFromProto(filter));
@@ -144,7 +153,7 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
   if (!session.ok()) {
     absl::MutexLock lock(&mutex_);
     runs_.erase((*run)->number);
-    return ToGrpc(session.status());
+    return Answer(session.status());
   }
   (*run)->session = *session;
   return Pump(context, run->get(), writer);
@@ -154,19 +163,19 @@ grpc::Status SessionApiServer::StopRun(grpc::ServerContext*,
                                        const v1::RunNumber* request,
                                        v1::StopRunResponse*) {
   const auto run = Find(*request);
-  if (!run.ok()) return ToGrpc(run.status());
+  if (!run.ok()) return Answer(run.status());
   (*run)->asked = true;
-  return ToGrpc(End(run->get()));
+  return Answer(End(run->get()));
 }
 
 grpc::Status SessionApiServer::DrainRun(grpc::ServerContext*,
                                         const v1::RunNumber* request,
                                         v1::DrainRunResponse* response) {
   const auto run = Find(*request);
-  if (!run.ok()) return ToGrpc(run.status());
+  if (!run.ok()) return Answer(run.status());
   const absl::Status drained = sessions_->Flush((*run)->session);
   response->set_total((*run)->queue.total());
-  return ToGrpc(drained);
+  return Answer(drained);
 }
 
 grpc::Status SessionApiServer::CheckDevice(grpc::ServerContext*,
@@ -175,7 +184,7 @@ grpc::Status SessionApiServer::CheckDevice(grpc::ServerContext*,
   const std::vector<std::string> counters(request->counters().begin(),
                                           request->counters().end());
   const auto key = sessions_->engine().devices().Check(counters, request->gpu_index());
-  if (!key.ok()) return ToGrpc(key.status());
+  if (!key.ok()) return Answer(key.status());
   response->set_gpu_key(*key);
   return grpc::Status::OK;
 }
@@ -184,7 +193,7 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
                                          const v1::RunDeviceRequest* request,
                                          grpc::ServerWriter<v1::RunEvent>* writer) {
   auto run = NewRun();
-  if (!run.ok()) return ToGrpc(run.status());
+  if (!run.ok()) return Answer(run.status());
   SessionEngine& engine = sessions_->engine();
   (*run)->device = engine.devices().Add(
       {request->counters().begin(), request->counters().end()}, request->gpu_key());
@@ -194,7 +203,7 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
     engine.devices().Destroy((*run)->device).IgnoreError();
     absl::MutexLock lock(&mutex_);
     runs_.erase((*run)->number);
-    return ToGrpc(started);
+    return Answer(started);
   }
   return Pump(context, run->get(), writer);
 }
@@ -203,9 +212,9 @@ grpc::Status SessionApiServer::PollDevice(grpc::ServerContext*,
                                           const v1::RunNumber* request,
                                           v1::DeviceValues* response) {
   const auto run = Find(*request);
-  if (!run.ok()) return ToGrpc(run.status());
+  if (!run.ok()) return Answer(run.status());
   const auto values = sessions_->engine().devices().Poll((*run)->device);
-  if (!values.ok()) return ToGrpc(values.status());
+  if (!values.ok()) return Answer(values.status());
   response->mutable_values()->Add(values->begin(), values->end());
   return grpc::Status::OK;
 }

@@ -2,10 +2,28 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "userspace/base/session_status.h"
 
 namespace rocattach {
+namespace {
+
+// A message travels in a header, of which there is room for 8 KiB; beyond that, the
+// call fails without any status of ours. Other characters than ASCII take three times
+// their bytes.
+constexpr size_t kMostMessageBytes = 2000;
+
+}  // namespace
+
+std::string WireMessage(absl::string_view message) {
+  if (message.size() <= kMostMessageBytes) return std::string(message);
+  size_t end = kMostMessageBytes;
+  // Not within a character.
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(message.substr(0, end), "…");
+}
+
 v1::TargetProcess ToProto(ProcessId target) {
   v1::TargetProcess out;
   out.set_pid(static_cast<uint32_t>(target.pid));
@@ -23,7 +41,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
   detail.set_status(static_cast<int>(SessionStatusOf(status)));
   detail.set_owner(SessionOwnerOf(status));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(status.message()), detail.SerializeAsString());
+                      WireMessage(status.message()), detail.SerializeAsString());
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -38,8 +56,8 @@ absl::Status FromGrpc(const grpc::Status& status) {
   absl::string_view message = sent;
   if (!told && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     message =
-        "rocattach-watch has closed the connection: it is ending, or you are neither "
-        "root nor the user that runs it";
+        "rocattach-watch has closed the connection: it is ending, it has too many "
+        "connections, or you are neither root nor the user that runs it";
   } else if (!told && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     message = "this rocattach-watch is older than the library";
   } else if (!told && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {

@@ -5,8 +5,10 @@
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "schemas/session_api.pb.h"
 #include "userspace/session/session_types.h"
 
@@ -15,8 +17,14 @@ namespace rocattach {
 // Changes whenever a record of session_record.h does.
 inline constexpr uint32_t kRecordFormat = 2;
 
+// Why a service that has closed its sessions does nothing more.
+inline constexpr char kServiceEnding[] = "rocattach-watch is ending";
+
 v1::TargetProcess ToProto(ProcessId target);
 ProcessId FromProto(const v1::TargetProcess& process);
+
+// A message as long as it can be sent.
+std::string WireMessage(absl::string_view message);
 
 // The codes of absl and gRPC have the same numbers; the session status is included.
 grpc::Status ToGrpc(const absl::Status& status);

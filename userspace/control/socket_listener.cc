@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@
 
 namespace rocattach {
 namespace {
+
+// How long to wait for descriptors or memory before the next connection is accepted.
+constexpr int kScarceMsec = 100;
 
 absl::StatusOr<sockaddr_un> Address(const std::string& path) {
   sockaddr_un address = {};
@@ -85,6 +89,30 @@ bool IsTrustedPeer(uid_t peer, uid_t self) {
   return peer == 0 || peer == self;
 }
 
+bool OpenConnections::Add(int fd, pid_t peer) {
+  ForgetClosed();
+  struct stat info;
+  if (fstat(fd, &info) != 0) return false;
+  const auto of_peer =
+      std::count_if(connections_.begin(), connections_.end(),
+                    [peer](const Connection& other) { return other.peer == peer; });
+  if (connections_.size() >= kMost || static_cast<size_t>(of_peer) >= kMostOfProcess) {
+    return false;
+  }
+  connections_.push_back({fd, info.st_ino, peer});
+  return true;
+}
+
+void OpenConnections::ForgetClosed() {
+  const auto closed = [](const Connection& connection) {
+    struct stat info;
+    return fstat(connection.fd, &info) != 0 || !S_ISSOCK(info.st_mode) ||
+           info.st_ino != connection.inode;
+  };
+  connections_.erase(std::remove_if(connections_.begin(), connections_.end(), closed),
+                     connections_.end());
+}
+
 absl::StatusOr<std::unique_ptr<SocketListener>> SocketListener::Listen(
     const std::string& path, std::function<void(UniqueFd)> accepted) {
   ASSIGN_OR_RETURN(const sockaddr_un address, Address(path));
@@ -143,16 +171,25 @@ void SocketListener::Run() {
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
     if (fds[1].revents != 0) return;
     if (fds[0].revents == 0) continue;
-    UniqueFd peer(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!peer.valid()) continue;
-    ucred credentials = {};
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
-        !IsTrustedPeer(credentials.uid, geteuid())) {
-      continue;  // closed
-    }
-    accepted_(std::move(peer));
+    // The connection stays in the queue, and the socket readable.
+    if (!Accept()) (void)poll(&fds[1], 1, kScarceMsec);
   }
+}
+
+bool SocketListener::Accept() {
+  UniqueFd peer(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!peer.valid()) {
+    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+  }
+  ucred credentials = {};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
+      !IsTrustedPeer(credentials.uid, geteuid()) ||
+      !open_.Add(peer.get(), credentials.pid)) {
+    return true;  // closed
+  }
+  accepted_(std::move(peer));
+  return true;
 }
 
 }  // namespace rocattach

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,8 +21,32 @@ namespace rocattach {
 // Whether a peer may talk to us: root, and the user that runs the service.
 bool IsTrustedPeer(uid_t peer, uid_t self);
 
+// Connections that are open, whoever owns their descriptors in this process by now: a
+// descriptor that is another file's, or none, was closed. Not thread-safe.
+class OpenConnections {
+ public:
+  // At the same time, of all processes and of one. A program needs one connection; one
+  // that loses them must not use up the service's descriptors.
+  static constexpr size_t kMost = 256;
+  static constexpr size_t kMostOfProcess = 64;
+
+  // False if there are as many already.
+  bool Add(int fd, pid_t peer);
+
+ private:
+  struct Connection {
+    int fd;
+    ino_t inode;
+    pid_t peer;
+  };
+  void ForgetClosed();
+
+  std::vector<Connection> connections_;
+};
+
 // Listens at a path, mode 0600, and passes on connections with a trusted peer according
-// to the kernel (SO_PEERCRED); others are closed. A socket of the same user on which no
+// to the kernel (SO_PEERCRED), as many as OpenConnections allows; others are closed. A
+// socket of the same user on which no
 // process listens was left by a dead service and is replaced; nothing else is.
 class SocketListener {
  public:
@@ -37,12 +63,15 @@ class SocketListener {
   SocketListener(std::string path, const struct stat& made, UniqueFd fd,
                  UniqueFd stop_fd, std::function<void(UniqueFd)> accepted);
   void Run();
+  // Accepts one connection. False if that failed for lack of something.
+  bool Accept();
 
   const std::string path_;
   const dev_t device_;
   const ino_t inode_;
   UniqueFd fd_, stop_fd_;
   const std::function<void(UniqueFd)> accepted_;
+  OpenConnections open_;  // of the thread
   std::thread thread_;
 };
 

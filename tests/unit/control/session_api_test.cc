@@ -22,6 +22,7 @@
 #include "tests/unit/control/service_on_socket.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/control/control_client.h"
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/control/session_wire.h"
@@ -34,6 +35,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using S = SessionStatus;
+
+// More than a header has room for would cost the call its status.
+TEST(SessionWireTest, LongMessagesAreCutBetweenCharacters) {
+  const std::string name(1998, 'x');
+  EXPECT_EQ(WireMessage(name), name);
+  EXPECT_EQ(WireMessage(name + "äöü"), name + "ä…");
+  EXPECT_EQ(WireMessage(name + "y" + "öüä"), name + "y…");
+  const absl::Status status =
+      FromGrpc(ToGrpc(SessionError(S::kCounterNotFound, std::string(1 << 20, 'z'))));
+  EXPECT_EQ(SessionStatusOf(status), S::kCounterNotFound);
+  EXPECT_LT(status.message().size(), 2100u);
+}
 
 TEST(SessionWireTest, EveryStatusKeepsItsNumberAndItsWords) {
   EXPECT_TRUE(FromGrpc(ToGrpc(absl::OkStatus())).ok());
@@ -332,6 +345,26 @@ TEST_F(SessionApiTest, ErrorsNameSessionsByTheHandlesOfTheProgram) {
   const auto third = other.CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
   EXPECT_THAT(std::string(other.StartSession(*third).message()),
               HasSubstr("session 1 of the service"));
+}
+
+// Its sessions are closed, its socket not yet: that is not the program's own end.
+TEST_F(SessionApiTest, AServiceThatIsEndingSaysSo) {
+  ASSERT_TRUE(engine_->Initialize().ok());
+  const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  ASSERT_TRUE(session.ok());
+  service_->sessions().Close();
+  const absl::Status started = engine_->StartSession(*session);
+  EXPECT_EQ(SessionStatusOf(started), S::kError) << started;
+  EXPECT_THAT(std::string(started.message()), HasSubstr("is ending"));
+  const absl::Status device = engine_->devices().Create({"SQ_WAVES"}, 0).status();
+  EXPECT_NE(SessionStatusOf(device), S::kNotInitialized) << device;
+  auto client = ControlClient::Connect(socket_);
+  ASSERT_TRUE(client.ok());
+  v1::StartSessionRequest request;
+  request.add_filters()->set_kind(v1::FILTER_KIND_DISPATCHES);
+  const absl::Status refused = (*client)->StartSession(request).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ending"));
 }
 
 TEST_F(SessionApiTest, StoppedByOthersIsNoSuccess) {

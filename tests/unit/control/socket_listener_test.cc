@@ -1,10 +1,13 @@
 #include "userspace/control/socket_listener.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -146,6 +149,40 @@ TEST_F(SocketListenerTest, AFullQueueOfConnectionsDoesNotDelayTheStart) {
   }
   EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(std::filesystem::is_socket(path_));
+}
+
+// The connection stays in the socket's queue, so that the socket stays readable.
+TEST_F(SocketListenerTest, WithoutDescriptorsItWaitsInsteadOfTrying) {
+  auto listener = Listen();
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<UniqueFd> used;
+  for (int fd = dup(STDERR_FILENO); fd >= 0; fd = dup(STDERR_FILENO)) {
+    used.emplace_back(fd);
+  }
+  const sockaddr_un address = Address();
+  ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address),
+                    sizeof(address)),
+            0);
+  const auto cpu_ns = [] {
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  };
+  const auto begin = cpu_ns();
+  pollfd answer = {client.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&answer, 1, 400), 0) << "nobody can let it in";
+  EXPECT_LT(cpu_ns() - begin, 100'000'000);
+  used.clear();
+  char byte = 0;
+  EXPECT_EQ(read(client.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_F(SocketListenerTest, TheEndRemovesNobodyElsesSocket) {
