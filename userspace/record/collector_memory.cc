@@ -15,7 +15,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "userspace/abi/inflight.h"
 #include "userspace/abi/sampling.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
@@ -63,22 +62,6 @@ absl::StatusOr<collector::Geometry> GeometryOf(
     return absl::InternalError("the collector's configuration has no valid geometry");
   }
   return geometry;
-}
-
-// `entry` is our own copy of the target's entry.
-RecordSlot UnfinishedRecord(const rocattach_inflight& entry) {
-  constexpr collector::OperationEnd kNoEnd;
-  RecordSlot slot;
-  if (entry.kind == ROCATTACH_RECORD_COPY) {
-    rocattach_copy record;
-    collector::UnpackCopy(entry, kNoEnd, &record);
-    memcpy(slot.bytes, &record, sizeof(record));
-  } else {
-    rocattach_dispatch record;
-    collector::UnpackDispatch(entry, kNoEnd, &record);
-    memcpy(slot.bytes, &record, sizeof(record));
-  }
-  return slot;
 }
 
 void FutexWake(uint32_t* word) {
@@ -508,7 +491,7 @@ std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,
   for (const rocattach_inflight& entry : entries) {
     if (entry.kind == ROCATTACH_RECORD_DISPATCH ||
         entry.kind == ROCATTACH_RECORD_COPY) {
-      records.push_back(UnfinishedRecord(entry));
+      records.push_back(SlotOfUnfinished(entry));
     }
   }
   return records;

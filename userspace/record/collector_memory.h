@@ -7,7 +7,6 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 #define ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 
-#include <string.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -25,18 +24,9 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/record/collector_account.h"
 #include "userspace/record/fault_guard.h"
+#include "userspace/record/record_slot.h"
 
 namespace rocattach {
-
-// Raw 96-byte slot; its first 16 bits give the kind of record.
-struct RecordSlot {
-  alignas(8) uint8_t bytes[ROCATTACH_SLOT_BYTES];
-  uint16_t kind() const {
-    uint16_t value;
-    memcpy(&value, bytes, sizeof(value));
-    return value;
-  }
-};
 
 // The collector's answer to the plan that it read last. Numbers are unchecked.
 struct PlanAnswer {
