@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/injector/signal_storm.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/random_instants.h"
 #include "tests/places.h"
@@ -147,25 +148,14 @@ TEST(AttachTest, NoSignalIsLostInAStormOfThem) {
   for (int i = 0; i < 5; ++i) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("timer"));
-    constexpr int kSignals = 400;
-    const pid_t pid = target.pid();
-    std::thread sender([pid] {
-      for (int n = 1; n <= kSignals; ++n) {
-        sigval value;
-        value.sival_int = n;
-        EXPECT_EQ(sigqueue(pid, SIGRTMIN, value), 0);
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    });
+    SignalStorm storm(target.pid());
     AttachOutcome outcome = target.Attach();
-    sender.join();
+    storm.Join();
     ASSERT_TRUE(outcome.ok()) << Describe(outcome);
     EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
     target.Finish();
     EXPECT_TRUE(target.Intact()) << target.output();
-    EXPECT_THAT(
-        target.output(),
-        HasSubstr("sum=" + std::to_string(kSignals * (kSignals + 1) / 2) + "\n"));
+    EXPECT_THAT(target.output(), HasSubstr(SignalStorm::Sum()));
   }
 }
 

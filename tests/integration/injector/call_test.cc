@@ -11,6 +11,7 @@
 
 #include "injector/maps.h"
 #include "injector/thread_status.h"
+#include "tests/integration/injector/signal_storm.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/injector/urgent_call.h"
 
@@ -72,30 +73,19 @@ TEST(CallTest, SignalsOnTheWayAreDelivered) {
   for (int i = 0; i < 5; ++i) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("timer"));
-    constexpr int kSignals = 400;
-    const pid_t pid = target.pid();
-    std::thread sender([pid] {
-      for (int n = 1; n <= kSignals; ++n) {
-        sigval value;
-        value.sival_int = n;
-        EXPECT_EQ(sigqueue(pid, SIGRTMIN, value), 0);
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    });
+    SignalStorm storm(target.pid());
     AttachOutcome outcome;
     // In a handler it is not where it should be: the probe would not stop it there.
     for (int n = 0; n < 1000 && !outcome.ok(); ++n) {
       UrgentCall call(CallOf(target));
       outcome = Enter(target, &call);
     }
-    sender.join();
+    storm.Join();
     ASSERT_TRUE(outcome.ok()) << outcome.detail;
     EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
     target.Finish();
     EXPECT_TRUE(target.Intact()) << target.output();
-    EXPECT_THAT(
-        target.output(),
-        HasSubstr("sum=" + std::to_string(kSignals * (kSignals + 1) / 2) + "\n"));
+    EXPECT_THAT(target.output(), HasSubstr(SignalStorm::Sum()));
   }
 }
 
