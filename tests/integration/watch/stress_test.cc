@@ -106,13 +106,18 @@ TEST_F(StressTest, BurstsMissNoWindow) {
          static_cast<unsigned long long>(recording.summary->windows_refused()));
   EXPECT_EQ(recording.summary->events_lost(), 0u);
   // Other GPU processes of the machine may have been recorded too: only ours count.
-  std::multimap<pid_t, const RecordedProcess*> by_pid;
+  // Of many launches, several have the same pid, one after another.
+  std::map<std::pair<pid_t, uint64_t>, const RecordedProcess*> by_start;
   for (const RecordedProcess& process : recording.processes) {
-    by_pid.emplace(static_cast<pid_t>(process.process.pid()), &process);
+    by_start[{static_cast<pid_t>(process.process.pid()), process.process.start_ns()}] =
+        &process;
   }
   for (const Launch& launch : launches) {
-    ASSERT_EQ(by_pid.count(launch.pid), 1u) << "pid " << launch.pid;
-    const RecordedProcess& process = *by_pid.find(launch.pid)->second;
+    const auto found = by_start.lower_bound({launch.pid, 0});
+    ASSERT_TRUE(found != by_start.end() && found->first.first == launch.pid)
+        << "pid " << launch.pid;
+    const RecordedProcess& process = *found->second;
+    by_start.erase(found);
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
         << process.verdict.detail();
     bool killed = WIFSIGNALED(launch.result.status);
@@ -123,6 +128,12 @@ TEST_F(StressTest, BurstsMissNoWindow) {
     EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
               Reported(launch.result.output, "dispatches"));
     EXPECT_EQ(process.dropped(), 0u);
+  }
+  // No process was recorded twice.
+  for (const Launch& launch : launches) {
+    const auto left = by_start.lower_bound({launch.pid, 0});
+    EXPECT_TRUE(left == by_start.end() || left->first.first != launch.pid)
+        << "pid " << launch.pid;
   }
 }
 
