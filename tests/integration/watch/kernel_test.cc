@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/silent_observer.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/runtime_start.h"
@@ -92,7 +93,7 @@ TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
 }
 
 // Notes how processes were entered.
-class Verdicts : public WatcherObserver {
+class Verdicts : public SilentObserver {
  public:
   void OnVerdict(const v1::Process&, const v1::WindowEvent& verdict) override {
     absl::MutexLock lock(&mutex_);
@@ -103,16 +104,7 @@ class Verdicts : public WatcherObserver {
     return verdicts_;
   }
 
-  void OnEnd(const v1::Process&, const v1::ProcessEnd&,
-             const v1::LossAccount&) override {}
-  void OnNotBelievable(const v1::Process&, const std::string&) override {}
-  void OnRecordingPaused(const absl::Status&) override {}
-  void OnRecordingResumed(uint64_t) override {}
-  void OnSampling(const SamplingLevel&, const std::string&) override {}
-  void OnSessionRefused(pid_t, const std::string&) override {}
-  void OnPeriodsSkipped(pid_t, uint64_t, const std::string&) override {}
   void OnNotAttached(pid_t, const absl::Status& why) override { ADD_FAILURE() << why; }
-  void OnLibraryChanged(const std::string&, const std::string&) override {}
 
  private:
   mutable absl::Mutex mutex_;

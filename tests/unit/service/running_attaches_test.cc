@@ -1,5 +1,6 @@
 // What becomes of processes that were asked for, with a made-up attach.
 #include "userspace/service/running_attaches.h"
+#include "tests/silent_observer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Notes what users are told.
-class NotingObserver : public WatcherObserver {
+class NotingObserver : public testing_support::SilentObserver {
  public:
   struct NotStarted {
     pid_t pid = 0;
@@ -45,16 +46,6 @@ class NotingObserver : public WatcherObserver {
     absl::MutexLock lock(&mutex_);
     ++done_;
   }
-  void OnVerdict(const v1::Process&, const v1::WindowEvent&) override {}
-  void OnEnd(const v1::Process&, const v1::ProcessEnd&,
-             const v1::LossAccount&) override {}
-  void OnNotBelievable(const v1::Process&, const std::string&) override {}
-  void OnRecordingPaused(const absl::Status&) override {}
-  void OnRecordingResumed(uint64_t) override {}
-  void OnSampling(const SamplingLevel&, const std::string&) override {}
-  void OnSessionRefused(pid_t, const std::string&) override {}
-  void OnPeriodsSkipped(pid_t, uint64_t, const std::string&) override {}
-  void OnLibraryChanged(const std::string&, const std::string&) override {}
 
   void AwaitDone() {
     absl::MutexLock lock(&mutex_);
