@@ -127,17 +127,15 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   info.id.pid = pid;
   ASSIGN_OR_RETURN(info.id.start_ticks, ReadStartTicks(pid));
   // What the process hides, or no longer has, stays empty; what we could not read must
-  // not look the same, since policies depend on it.
+  // not look the same, since policies depend on it. Every process has these two: without
+  // them it has just ended, and the user id would look like root's.
+  ASSIGN_OR_RETURN(const std::string status,
+                   ReadFile(ProcPath(pid, "status"), kProcFileLimit));
+  ParseStatus(status, &info);
+  ASSIGN_OR_RETURN(const std::string comm,
+                   ReadFile(ProcPath(pid, "comm"), kProcFileLimit));
+  info.comm = std::string(absl::StripSuffix(comm, "\n"));
   absl::Status shortage;
-  const auto read = [&](const char* file, auto take) {
-    auto text = ReadFile(ProcPath(pid, file), kProcFileLimit);
-    if (text.ok()) return take(*text);
-    if (IsOwnShortage(ErrnoOf(text.status()))) shortage.Update(text.status());
-  };
-  read("status", [&](const std::string& text) { ParseStatus(text, &info); });
-  read("comm", [&](const std::string& text) {
-    info.comm = std::string(absl::StripSuffix(text, "\n"));
-  });
   if (auto exe = ReadExecutable(pid); exe.ok()) info.executable = *std::move(exe);
   // If the first thread has exited, the command line is read from another one.
   bool cut = false;
@@ -156,11 +154,14 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   } else if (IsOwnShortage(ErrnoOf(line.status()))) {
     shortage.Update(line.status());
   }
-  read("cgroup", [&](const std::string& text) {
-    for (absl::string_view entry : absl::StrSplit(text, '\n')) {
+  const auto cgroup = ReadFile(ProcPath(pid, "cgroup"), kProcFileLimit);
+  if (cgroup.ok()) {
+    for (absl::string_view entry : absl::StrSplit(*cgroup, '\n')) {
       if (absl::ConsumePrefix(&entry, "0::")) info.cgroup = std::string(entry);
     }
-  });
+  } else if (IsOwnShortage(ErrnoOf(cgroup.status()))) {
+    shortage.Update(cgroup.status());
+  }
   RETURN_IF_ERROR(shortage);
   return info;
 }

@@ -134,6 +134,9 @@ class CollectorMemory {
   // The collector had named its backend at the snapshot, and all entries up to there
   // have been copied out: its agents among them, which it commits first.
   bool agents_read() const { return backend_named_ && dictionary_read(); }
+  // As of Snapshot(): the collector has seen a call of the runtime and chosen its back
+  // end.
+  bool backend_named() const { return backend_named_; }
 
   // Copies up to `out.size()` slots of ring `index`, but none after the snapshot.
   // Returns how many; the slots are free for the collector again.

@@ -191,7 +191,7 @@ int Recorder::Round() {
   const uint64_t now = BootNs();
   bool awaited = false, behind = false;
   uint64_t most = 0;
-  uint32_t running = 0;
+  uint32_t running = 0, uncalled = 0;
   OperationCounts live;
   targets_.ShareOut();
   for (const auto& [key, target] : targets_.living()) {
@@ -202,11 +202,12 @@ int Recorder::Round() {
     }
     live += target->published;
     running += target->has_memory() ? 1 : 0;
+    uncalled += target->uncalled() ? 1 : 0;
   }
   if (most >= kBusyRecords / 4) last_busy_ns_ = now;
   targets_.DrainEnding(now);
   live += targets_.PublishEnding();
-  statistics_.SetLive(live, running);
+  statistics_.SetLive(live, running, uncalled);
   running_ = running;
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
@@ -394,6 +395,7 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   const ProcessId id = target->id();
   NoteBelief(target);
   NoteBeforeSession(target);
+  offers_.NoteEnd(*target);
   const v1::LossAccount account = target->Close(end);
   statistics_.CountEnd(account, target->published);
   if (observer_ != nullptr && attached) {

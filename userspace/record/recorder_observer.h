@@ -21,6 +21,9 @@ class TargetObserver {
                              bool waiting) = 0;
   // A process that was ready has ended.
   virtual void OnTargetGone(ProcessId target) = 0;
+  // A process has used the runtime and ended before it could be described: sooner than
+  // the recorder could look, after a late attach. Before RecorderObserver::OnEnd.
+  virtual void OnTargetMissed(ProcessId target) = 0;
 };
 
 // Observes verdicts and ends. No function has a default: an observer that passes events

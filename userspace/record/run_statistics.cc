@@ -92,10 +92,12 @@ void RunStatistics::CountEnd(const v1::LossAccount& account,
   totals_.sampled_out += account.sampled_out();
 }
 
-void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running) {
+void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running,
+                            uint64_t uncalled) {
   absl::MutexLock lock(&mutex_);
   live_ = operations;
   totals_.running = running;
+  totals_.uncalled = uncalled;
 }
 
 void RunStatistics::SetPaused(bool paused) {

@@ -22,6 +22,9 @@ struct RunTotals {
   // Windows of processes that the command did not start: counted, nothing else.
   uint64_t unrelated = 0;
   uint64_t running = 0;  // live attached processes
+  // Those of them that are recorded from their next call of the HSA runtime on, which
+  // they have not made yet.
+  uint64_t uncalled = 0;
   bool paused = false;   // the output cannot be written at the moment
   // Which dispatches are recorded now, and how many were counted and left out, of
   // processes that have ended.
@@ -60,7 +63,7 @@ class RunStatistics {
   void CountEnd(const v1::LossAccount& account, const OperationCounts& published)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The counts of all live processes.
-  void SetLive(const OperationCounts& operations, uint64_t running)
+  void SetLive(const OperationCounts& operations, uint64_t running, uint64_t uncalled)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   void SetPaused(bool paused) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -36,6 +36,13 @@ bool SessionOffers::HasServed(const Target& target) const {
          (observer_ == nullptr || offered_.contains(target.id()));
 }
 
+void SessionOffers::NoteEnd(const Target& target) {
+  if (observer_ == nullptr || offered_.contains(target.id())) return;
+  const bool recorded = target.verdict() == Verdict::kAttached && target.has_memory() &&
+                        target.memory()->backend_named();
+  if (recorded) observer_->OnTargetMissed(target.id());
+}
+
 void SessionOffers::Withdraw(const ProcessId& process) {
   if (offered_.erase(process) > 0) observer_->OnTargetGone(process);
 }

@@ -26,6 +26,9 @@ class SessionOffers {
   // Update() has nothing to do for this target any more: it has been offered, if there
   // are sessions, and does not wait.
   bool HasServed(const Target& target) const;
+  // The target is about to be closed: reports that it has not been offered if it should
+  // have been.
+  void NoteEnd(const Target& target);
   // The target has ended.
   void Withdraw(const ProcessId& process);
 

@@ -20,9 +20,10 @@ namespace rocattach {
 class SessionTargets : public SessionBackend, public TargetObserver {
  public:
   // `arrived` is called on the recorder's thread and must not wait; `waiting` as in
-  // TargetObserver.
-  explicit SessionTargets(std::function<void(ProcessId, bool waiting)> arrived)
-      : arrived_(std::move(arrived)) {}
+  // TargetObserver. So is `missed`, with what OnTargetMissed() reports.
+  explicit SessionTargets(std::function<void(ProcessId, bool waiting)> arrived,
+                          std::function<void(ProcessId)> missed)
+      : arrived_(std::move(arrived)), missed_(std::move(missed)) {}
 
   // Call this before any process arrives. The recorder must outlive all calls except
   // the observer's.
@@ -44,12 +45,14 @@ class SessionTargets : public SessionBackend, public TargetObserver {
   void OnTargetReady(ProcessId target, TargetDescription description,
                      bool waiting) override;
   void OnTargetGone(ProcessId target) override;
+  void OnTargetMissed(ProcessId target) override { missed_(target); }
 
  private:
   // Runs `work` on the recorder's thread and waits until it calls its argument.
   absl::Status Ask(std::function<void(TargetSession::Done)> work);
 
   const std::function<void(ProcessId, bool)> arrived_;
+  const std::function<void(ProcessId)> missed_;
   Recorder* recorder_ = nullptr;
   absl::Mutex mutex_;
   std::map<ProcessId, TargetDescription> targets_ ABSL_GUARDED_BY(mutex_);

@@ -48,6 +48,11 @@ class Target {
   bool has_memory() const { return memory_ != nullptr; }
   // Null until the collector has reported in.
   const CollectorMemory* memory() const { return memory_.get(); }
+  // It was entered while it did not use the runtime, and has not called it since.
+  bool uncalled() const {
+    return has_memory() && verdict() == Verdict::kAttached &&
+           opened_.event.mode == ROCATTACH_WINDOW_BLOCKED && !memory_->backend_named();
+  }
   // The process may wait for this in its OnLoad; once is enough.
   void AcknowledgeMapped();
   bool acknowledged() const { return acknowledged_; }

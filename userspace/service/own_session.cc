@@ -18,13 +18,13 @@ absl::StatusOr<std::unique_ptr<OwnSession>> OwnSession::Start(
   return std::unique_ptr<OwnSession>(new OwnSession(request, sessions, number));
 }
 
-uint64_t OwnSession::Answers(bool settled) {
+uint64_t OwnSession::Answers(bool settled, const RunTotals& totals) {
   if (settled) {
     const uint64_t now = BootNs();
     if (settled_ns_ == 0) settled_ns_ = now;
     if (now >= settled_ns_ + kPatienceNs) return UINT64_MAX;
   }
-  return sessions_->served();
+  return sessions_->served() + totals.uncalled;
 }
 
 OwnSessionResult OwnSession::Result(const RunTotals& totals) const {

@@ -31,10 +31,11 @@ class OwnSession {
 
   uint64_t number() const { return number_; }
 
-  // How many processes have answered whether they do what is requested. As many as
-  // there can be if they take too long; that counts from the first call with `settled`,
-  // which means that every process has its verdict.
-  uint64_t Answers(bool settled);
+  // How many processes have answered whether they do what is requested, or will as soon
+  // as they use the GPU again. As many as there can be if they take too long; that
+  // counts from the first call with `settled`, which means that every process has its
+  // verdict.
+  uint64_t Answers(bool settled, const RunTotals& totals);
 
   // After the sessions have been closed. `totals` are those of the recording.
   OwnSessionResult Result(const RunTotals& totals) const;

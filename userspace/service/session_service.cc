@@ -44,7 +44,8 @@ SessionService::SessionService(
       on_left_out_(std::move(on_left_out)),
       on_skipped_(std::move(on_skipped)) {
   targets_ = std::make_shared<SessionTargets>(
-      [this](ProcessId target, bool waiting) { OnArrival(target, waiting); });
+      [this](ProcessId target, bool waiting) { OnArrival({target, waiting}); },
+      [this](ProcessId target) { OnArrival({target, false, /*missed=*/true}); });
   engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
   engine_->Initialize().IgnoreError();  // it is new
   thread_ = std::thread([this] { Run(); });
@@ -68,10 +69,10 @@ void SessionService::Close() {
   engine_->Finalize().IgnoreError();
 }
 
-void SessionService::OnArrival(ProcessId target, bool waiting) {
+void SessionService::OnArrival(const Arrival& arrival) {
   {
     absl::MutexLock lock(&mutex_);
-    arrivals_.push_back({target, waiting});
+    arrivals_.push_back(arrival);
   }
   changed_.Signal();
 }
@@ -83,13 +84,21 @@ void SessionService::Run() {
     bool look_again = false;
     {
       absl::MutexLock lock(&mutex_);
-      if (stopping_) return;
+      if (stopping_) {
+        // What has been missed is reported, however short the run was.
+        std::erase_if(arrivals_, [](const Arrival& left) { return !left.missed; });
+        if (arrivals_.empty()) return;
+      }
       if (!arrivals_.empty()) {
         arrival = arrivals_.front();
         arrivals_.pop_front();
       } else {
         look_again = std::exchange(look_again_, false);
       }
+    }
+    if (arrival.has_value() && arrival->missed) {
+      ServeMissed(arrival->target);
+      continue;
     }
     if (arrival.has_value()) {
       ServeArrival(*arrival);
@@ -120,6 +129,19 @@ void SessionService::ServeArrival(const Arrival& arrival) {
   if (arrival.waiting) targets_->Release(arrival.target);
   for (auto& [number, session] : sessions_) {
     if (session.collecting) ReportRefusals(&session);
+  }
+}
+
+void SessionService::ServeMissed(ProcessId target) {
+  absl::MutexLock lock(&sessions_mutex_);
+  for (auto& [number, session] : sessions_) {
+    const SessionRequest& request = session.request;
+    const bool wanted = (session.collecting || session.awaits_first) &&
+                        IsForAllProcesses(request) && NeedsSdk(request.filters);
+    if (!wanted || request.yields) continue;
+    session.was_refused = true;
+    ReportRefusal(session, target,
+                  "the process ended before the session could begin in it");
   }
 }
 

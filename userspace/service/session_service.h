@@ -108,12 +108,15 @@ class SessionService {
   struct Arrival {
     ProcessId target;
     bool waiting = false;  // held until the sessions have been offered to it
+    bool missed = false;   // it had ended by then
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
   // From the recorder's thread.
-  void OnArrival(ProcessId target, bool waiting) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(mutex_);
   void ServeArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
+  // Reports sessions that could not begin in a process, since it had ended.
+  void ServeMissed(ProcessId target) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Executes the schedules; returns when to call it again.
   uint64_t ServeSchedules(uint64_t now_ns) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Makes Run() check the schedules again.

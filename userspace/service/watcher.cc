@@ -404,7 +404,7 @@ void Watcher::StopLateLibraries() {
 
 uint64_t Watcher::SessionAnswers() {
   if (own_session_ == nullptr) return UINT64_MAX;
-  return own_session_->Answers(running_attaches_->settled());
+  return own_session_->Answers(running_attaches_->settled(), recorder_->Totals());
 }
 
 bool Watcher::DurationBegins() {

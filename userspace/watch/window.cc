@@ -1,5 +1,9 @@
 #include "userspace/watch/window.h"
 
+#include <string.h>
+
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
 
@@ -19,6 +23,21 @@ absl::string_view VerdictName(Verdict verdict) {
       return "missed";
   }
   return "unknown";
+}
+
+absl::string_view CommOf(const rocattach_event& event) {
+  return absl::string_view(event.comm, strnlen(event.comm, sizeof(event.comm)));
+}
+
+ProcessInfo ProcessOf(const rocattach_event& event) {
+  const ProcessId id = ProcessIdOf(event);
+  auto read = ReadProcessInfo(id.pid);
+  if (read.ok() && read->id == id) return *std::move(read);
+  ProcessInfo info;
+  info.id = id;
+  info.uid = event.uid;
+  info.comm = std::string(CommOf(event));
+  return info;
 }
 
 void SetUnreadableVerdict(const absl::Status& status, Window* window) {

@@ -30,6 +30,13 @@ inline ProcessId ProcessIdOf(const rocattach_event& event) {
   return ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns);
 }
 
+// The name of the thread that opened the window.
+absl::string_view CommOf(const rocattach_event& event);
+
+// What /proc says of the event's process. If it has ended, or another process has its pid
+// by now, what the event says: name, user and start time.
+ProcessInfo ProcessOf(const rocattach_event& event);
+
 // A late attach: the runtime may have been opened before.
 inline bool IsLate(const rocattach_event& event) {
   return (event.cookie & ROCATTACH_COOKIE_LATE) != 0;

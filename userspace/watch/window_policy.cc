@@ -1,7 +1,5 @@
 #include "userspace/watch/window_policy.h"
 
-#include <string.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,14 +7,6 @@
 #include "userspace/base/process.h"
 
 namespace rocattach {
-namespace {
-
-absl::string_view CommOf(const rocattach_event& event) {
-  return absl::string_view(event.comm, strnlen(event.comm, sizeof(event.comm)));
-}
-
-}  // namespace
-
 WindowPolicy::WindowPolicy(WindowPolicyOptions options)
     : options_(std::move(options)),
       reads_process_(!options_.rules.allow.empty() || !options_.rules.deny.empty() ||
@@ -60,8 +50,7 @@ bool WindowPolicy::RefuseOverBudget(Window* window) const {
 }
 
 std::string WindowPolicy::KernelDenial(Window* window) const {
-  auto info = ReadProcessInfo(static_cast<pid_t>(window->event.pid));
-  if (info.ok()) window->process = *std::move(info);
+  window->process = ProcessOf(window->event);
   PolicyDecision decision = Decide(options_.rules, window->process);
   return decision.allowed ? "denied in the kernel" : decision.reason;
 }

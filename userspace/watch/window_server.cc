@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -241,15 +240,7 @@ void WindowServer::Finish(Window window) {
   if (window.outcome.ok() && window.reason.empty()) window.reason = NoteOf(event).why;
   if (window.process.id.pid == 0) {
     // Read only now, not before the stop: the process runs on meanwhile.
-    auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
-    if (info.ok()) {
-      window.process = *std::move(info);
-    } else {
-      window.process.id.pid = static_cast<pid_t>(event.pid);
-      window.process.uid = event.uid;
-      window.process.comm =
-          std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
-    }
+    window.process = ProcessOf(event);
   }
   if (window.outcome.ok()) {
     crash_breaker_.OnAttached(window.process.id, window.process.executable, BootNs());

@@ -106,7 +106,7 @@ TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
   const bool python = tool.ends_with(".py");
   const std::string command = "cd '" + working.path() + "' && exec " +
                               (python ? "/usr/bin/python3 " : "") + tool + " " +
-                              GetParam().library + " " + target.text() + " 3000";
+                              GetParam().library + " " + target.text() + " 6000";
   Child running({"sh", "-c", command}, options);
   EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
   target.ExpectEnd();

@@ -105,6 +105,24 @@ TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
   }
 }
 
+// Whether it gives what a session wants is known at its next call: "ready" does not wait
+// for that.
+TEST_F(AttachRunningTest, AnIdleProgramIsReadyBeforeItAnswers) {
+  auto child = Start({"--idle", "-m", "100"});
+  Attacher attach(Path("t.rwa"), {child->pid()}, {"--hip-trace"});
+  EXPECT_TRUE(attach.Saw("ready"));
+  EXPECT_EQ(attach.Events("session_refused").size(), 0u) << "it has called nothing yet";
+  Change();
+  const Finished end = child->Wait();
+  (void)attach.child().Wait();
+  EXPECT_EQ(attach.Events("session_refused").size(), 1u)
+      << attach.child().PollOutput();
+  const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(child->pid());
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
+  EXPECT_EQ(static_cast<int64_t>(Named(process, "After")), Printed(end.output, "after"));
+}
+
 // Nobody calls the runtime: a thread that is blocked in a system call is entered, and
 // the program's next call arms the collector.
 // Its threads have been blocked for a while: all that can be entered is a system call.

@@ -49,6 +49,31 @@ TEST(ReadProcessInfo, SurvivesParenthesesInTheName) {
   EXPECT_FALSE(ReadProcessInfo(child).ok());
 }
 
+// What a process had that ends while it is read must not look like another process's: no
+// name, and the user id of root.
+TEST(ReadProcessInfo, AProcessIsReadWholeOrNotAtAll) {
+  int whole = 0, gone = 0;
+  for (int i = 0; i < 5000 && (whole < 100 || gone < 500); ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const uint64_t end_ns = BootNs() + static_cast<uint64_t>(i % 100) * 1000;
+      while (BootNs() < end_ns) {
+      }
+      _exit(0);
+    }
+    ASSERT_GT(child, 0);
+    std::thread reaper([child] { waitpid(child, nullptr, 0); });
+    for (auto info = ReadProcessInfo(child); info.ok(); info = ReadProcessInfo(child)) {
+      ++whole;
+      EXPECT_EQ(info->comm, "base_test");
+      EXPECT_EQ(info->parent == getpid() || info->parent == 0, true);
+    }
+    ++gone;
+    reaper.join();
+  }
+  EXPECT_GE(whole, 100);
+}
+
 // The kernel's event and /proc name the same process by different numbers.
 TEST(ProcessId, TheKernelsStartTimeIsThatOfProc) {
   // A child that is made within one tick of the clock has started in that one. Most

@@ -47,6 +47,7 @@ struct Offers : TargetObserver {
     if (waiting) ++held;
   }
   void OnTargetGone(ProcessId) override {}
+  void OnTargetMissed(ProcessId) override {}
   std::atomic<int> held{0};
 };
 

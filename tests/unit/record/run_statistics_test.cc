@@ -21,9 +21,10 @@ TEST(RunStatistics, CountsEachVerdictOnce) {
 
 TEST(RunStatistics, AnEndReplacesWhatWasCountedWhileTheProcessLived) {
   RunStatistics statistics(0);
-  statistics.SetLive({.dispatches = 10, .copies = 4}, 2);
+  statistics.SetLive({.dispatches = 10, .copies = 4}, 2, 1);
   EXPECT_EQ(statistics.Totals(0).dispatches, 10u);
   EXPECT_EQ(statistics.Totals(0).running, 2u);
+  EXPECT_EQ(statistics.Totals(0).uncalled, 1u);
   v1::LossAccount account;
   account.set_dispatches_delivered(9);
   account.set_copies_delivered(4);

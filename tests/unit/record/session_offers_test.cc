@@ -16,11 +16,12 @@ constexpr uint64_t kWaitNs = 200'000'000;
 
 struct Offered : TargetObserver {
   std::vector<std::pair<ProcessId, bool>> ready;  // and whether it waits
-  std::vector<ProcessId> gone;
+  std::vector<ProcessId> gone, missed;
   void OnTargetReady(ProcessId target, TargetDescription, bool waiting) override {
     ready.emplace_back(target, waiting);
   }
   void OnTargetGone(ProcessId target) override { gone.push_back(target); }
+  void OnTargetMissed(ProcessId target) override { missed.push_back(target); }
 };
 
 class SessionOffersTest : public TargetTest {
@@ -68,6 +69,27 @@ TEST_F(SessionOffersTest, OffersOnceWhatCanBeDescribed) {
   offers.Withdraw(target_->id());
   ASSERT_EQ(offered_.gone.size(), 1u);
   EXPECT_EQ(offered_.gone[0], target_->id());
+}
+
+// After a late attach nothing waits: the program may be over at once.
+TEST_F(SessionOffersTest, WhatEndsBeforeItIsOfferedIsMissed) {
+  SessionOffers offers(&offered_, kWaitNs);
+  offers.NoteEnd(*target_);
+  EXPECT_TRUE(offered_.missed.empty()) << "it has not used the runtime";
+  Describe();
+  target_->Settle(Verdict::kAttached, AttachReason::kNone, "");
+  offers.NoteEnd(*target_);
+  ASSERT_EQ(offered_.missed.size(), 1u);
+  EXPECT_EQ(offered_.missed[0], target_->id());
+  offers.Update(target_.get(), kNowNs);
+  offers.NoteEnd(*target_);
+  EXPECT_EQ(offered_.missed.size(), 1u) << "it has been offered by now";
+}
+
+TEST_F(SessionOffersTest, WithoutSessionsNothingIsMissed) {
+  SessionOffers offers(nullptr, kWaitNs);
+  Describe();
+  offers.NoteEnd(*target_);
 }
 
 // It may load rocprofiler-sdk for longer than it would wait.

@@ -45,16 +45,26 @@ TEST_F(OwnSessionTest, EachProcessAnswersWhateverItSays) {
   Player accepts(&with), refuses(&without, ROCATTACH_PLAN_ERROR_NO_COUNTER);
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_NE(session, nullptr);
-  EXPECT_EQ(session->Answers(/*settled=*/false), 0u);
-  EXPECT_EQ(session->Answers(/*settled=*/true), 0u);
+  EXPECT_EQ(session->Answers(/*settled=*/false, {}), 0u);
+  EXPECT_EQ(session->Answers(/*settled=*/true, {}), 0u);
   Arrive(&with, 0);
   Arrive(&without, 1);
-  while (session->Answers(/*settled=*/true) < 2) usleep(200);
-  EXPECT_EQ(session->Answers(/*settled=*/false), 2u);
+  while (session->Answers(/*settled=*/true, {}) < 2) usleep(200);
+  EXPECT_EQ(session->Answers(/*settled=*/false, {}), 2u);
   Exit(0);
   Exit(1);
   service_->Close();
   EXPECT_FALSE(session->Result({}).session_refused) << "one process serves it";
+}
+
+// It answers at its next call, before what that records.
+TEST_F(OwnSessionTest, AProcessThatDoesNotUseTheGpuIsNotWaitedFor) {
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  RunTotals totals;
+  totals.attached = 3;
+  totals.uncalled = 2;
+  EXPECT_EQ(session->Answers(/*settled=*/true, totals), 2u);
 }
 
 TEST_F(OwnSessionTest, ASessionThatEveryProcessRefuses) {
@@ -63,10 +73,33 @@ TEST_F(OwnSessionTest, ASessionThatEveryProcessRefuses) {
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_NE(session, nullptr);
   Arrive(&fake);
-  while (session->Answers(/*settled=*/true) < 1) usleep(200);
+  while (session->Answers(/*settled=*/true, {}) < 1) usleep(200);
   Exit();
   service_->Close();
   EXPECT_TRUE(session->Result({}).session_refused);
+}
+
+// It used the GPU and ended before anybody could look, as after a late attach: nothing
+// was collected, which must not look like a success. The service may end at once.
+TEST_F(OwnSessionTest, AProcessThatEndsTooSoonIsReported) {
+  const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_NE(session, nullptr);
+  service_->targets()->OnTargetMissed({4711, 5});
+  service_->Close();
+  EXPECT_TRUE(session->Result({}).session_refused);
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_EQ(refused_, "the process ended before the session could begin in it");
+  EXPECT_EQ(times_refused_, 1);
+}
+
+TEST_F(OwnSessionTest, ASessionOfDispatchesMissesNothing) {
+  const FilterSpec dispatches;
+  const auto session = Start({.filters = {dispatches}});
+  ASSERT_NE(session, nullptr);
+  service_->targets()->OnTargetMissed({4711, 5});
+  service_->Close();
+  std::lock_guard<std::mutex> lock(mutex_);
+  EXPECT_EQ(times_refused_, 0);
 }
 
 TEST_F(OwnSessionTest, IsTooLateIfAllWasDoneBefore) {
