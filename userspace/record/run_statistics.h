@@ -25,7 +25,7 @@ struct RunTotals {
   // Those of them that are recorded from their next call of the HSA runtime on, which
   // they have not made yet.
   uint64_t uncalled = 0;
-  bool paused = false;   // the output cannot be written at the moment
+  bool paused = false;  // the output cannot be written at the moment
   // Which dispatches are recorded now, and how many were counted and left out, of
   // processes that have ended.
   SamplingLevel sampling = SamplingLevel::Every();

@@ -92,15 +92,21 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
-    // Without values if they never arrived: the collector counts that.
-    Pending pending;
-    pending.active = active;
-    pending.dispatch = *record;
-    pending.for_timestamps = for_timestamps;
-    pending.for_counters = for_counters;
-    AddEvent(pending, {});
+    AddEventWithoutValues(active, *record, for_timestamps, for_counters);
   }
   return wanted;
+}
+
+// They never arrived: the collector counts that.
+void SessionRecords::AddEventWithoutValues(const std::shared_ptr<ActivePlan>& active,
+                                           const rocattach_dispatch& record,
+                                           bool for_timestamps, bool for_counters) {
+  Pending pending;
+  pending.active = active;
+  pending.dispatch = record;
+  pending.for_timestamps = for_timestamps;
+  pending.for_counters = for_counters;
+  AddEvent(pending, {});
 }
 
 bool SessionRecords::TakeCopy(rocattach_copy* record) {

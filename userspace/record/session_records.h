@@ -82,7 +82,9 @@ class SessionRecords {
     rocattach_sample sample = {};
     bool for_timestamps = false, for_counters = false;
     std::shared_ptr<ActivePlan> active;
-    uint16_t pass = 0, slots = 0, next = 0;
+    // Wider than it must be: a store of two bytes delays the load of four that follows.
+    uint32_t pass = 0;
+    uint16_t slots = 0, next = 0;
     std::vector<rocattach_counter_value> values;
     uint16_t instance_slots = 0, next_instances = 0;
     std::vector<rocattach_instance_value> instances;
@@ -122,6 +124,9 @@ class SessionRecords {
   // Passes a dispatch with these values to the sink, or counts it there, later.
   void AddEvent(const Pending& pending,
                 absl::Span<const rocattach_counter_value> values);
+  void AddEventWithoutValues(const std::shared_ptr<ActivePlan>& active,
+                             const rocattach_dispatch& record, bool for_timestamps,
+                             bool for_counters);
   bool SinkReads(bool for_timestamps, bool for_counters);
   void PassEvents();
   // All values of a dispatch that is selected for its counters, without instances.

@@ -44,8 +44,12 @@ SessionService::SessionService(
       on_left_out_(std::move(on_left_out)),
       on_skipped_(std::move(on_skipped)) {
   targets_ = std::make_shared<SessionTargets>(
-      [this](ProcessId target, bool waiting) { OnArrival({target, waiting}); },
-      [this](ProcessId target) { OnArrival({target, false, /*missed=*/true}); });
+      [this](ProcessId target, bool waiting) {
+        OnArrival({target, waiting});
+      },
+      [this](ProcessId target) {
+        OnArrival({target, false, /*missed=*/true});
+      });
   engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
   engine_->Initialize().IgnoreError();  // it is new
   thread_ = std::thread([this] { Run(); });

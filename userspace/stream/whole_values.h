@@ -1,4 +1,4 @@
-// The numbers of counter values that are whole, two values at a time.
+// The numbers of counter values that are whole, several values at a time.
 #ifndef ROCATTACH_USERSPACE_STREAM_WHOLE_VALUES_H_
 #define ROCATTACH_USERSPACE_STREAM_WHOLE_VALUES_H_
 
@@ -36,6 +36,29 @@ bool AreEqual(const uint64_t* numbers, const uint64_t* last, size_t count);
 // Replaces numbers by their differences to *last, in zigzag form, and *last by the
 // numbers. Returns all differences, ORed.
 uint64_t TakeDifferences(uint64_t* numbers, uint64_t* last, size_t count);
+
+// 1.5 * 2^52. A double between 2^52 and 2^53 has the spacing 1. So adding this rounds
+// to a whole number, which is then the difference of the bits.
+inline constexpr double kRounder = 6755399441055744.0;
+
+// The functions above take the ones that the processor can run. All give the same.
+bool HasAvx2();
+
+namespace sse2 {
+bool TakeWholeValues(absl::Span<const rocattach_counter_value> values,
+                     const uint64_t* tags, const double* per_instance,
+                     ValueColumns out);
+bool AreEqual(const uint64_t* numbers, const uint64_t* last, size_t count);
+uint64_t TakeDifferences(uint64_t* numbers, uint64_t* last, size_t count);
+}  // namespace sse2
+
+namespace avx2 {
+bool TakeWholeValues(absl::Span<const rocattach_counter_value> values,
+                     const uint64_t* tags, const double* per_instance,
+                     ValueColumns out);
+bool AreEqual(const uint64_t* numbers, const uint64_t* last, size_t count);
+uint64_t TakeDifferences(uint64_t* numbers, uint64_t* last, size_t count);
+}  // namespace avx2
 
 }  // namespace rocattach
 

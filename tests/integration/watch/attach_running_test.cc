@@ -115,12 +115,12 @@ TEST_F(AttachRunningTest, AnIdleProgramIsReadyBeforeItAnswers) {
   Change();
   const Finished end = child->Wait();
   (void)attach.child().Wait();
-  EXPECT_EQ(attach.Events("session_refused").size(), 1u)
-      << attach.child().PollOutput();
+  EXPECT_EQ(attach.Events("session_refused").size(), 1u) << attach.child().PollOutput();
   const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(child->pid());
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
-  EXPECT_EQ(static_cast<int64_t>(Named(process, "After")), Printed(end.output, "after"));
+  EXPECT_EQ(static_cast<int64_t>(Named(process, "After")),
+            Printed(end.output, "after"));
 }
 
 // Nobody calls the runtime: a thread that is blocked in a system call is entered, and
