@@ -136,6 +136,9 @@ bool CollectorMemory::TryLock() {
 }
 
 CollectorMemory::~CollectorMemory() {
+  for (const Position& position : positions_) {
+    if (position.viewed) views_->Return(geometry_.ring_stride - kPage);
+  }
   guard_.reset();
   munmap(base_, geometry_.total_bytes);
 }
@@ -372,57 +375,6 @@ CollectorAccount CollectorMemory::TotalAccount() const {
   return account;
 }
 
-bool CollectorMemory::all_rings_read() const {
-  return std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count) <=
-         rings_used_;
-}
-
-void CollectorMemory::Snapshot() {
-  backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
-  const uint32_t used =
-      std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
-  // Never decreases, whatever the target writes later.
-  for (; rings_used_ < used; ++rings_used_) {
-    // Its first page, with the positions and accounts.
-    const uint64_t offset =
-        geometry_.rings_offset + rings_used_ * geometry_.ring_stride;
-    if (!MapPart(offset, kPage).ok()) readable_ = false;
-    if (!readable_) break;
-  }
-  for (uint32_t i = 0; i < rings_used_; ++i) {
-    Position& position = positions_[i];
-    if (position.corrupt) continue;
-    uint64_t head = LoadAcquire(&ring(i)->head);
-    if (head < position.head || head - position.tail > geometry_.ring_slots) {
-      position.corrupt = true;
-      continue;
-    }
-    position.head = head;
-    most_waiting_ = std::max(most_waiting_, head - position.tail);
-  }
-  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
-                                        geometry_.dictionary_bytes);
-}
-
-bool CollectorMemory::HasNews(uint64_t most_records) const {
-  const rocattach_control& c = *control();
-  // What Snapshot() would find, of numbers that the target may have written.
-  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > rings_used_ ||
-      std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
-          dictionary_used_) {
-    return true;
-  }
-  for (uint32_t i = 0; i < rings_used_; ++i) {
-    const Position& position = positions_[i];
-    // A head that went back wraps around, and counts as news.
-    if (!position.corrupt &&
-        LoadAcquire(&ring(i)->head) - position.head > most_records) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
   std::vector<std::vector<uint8_t>> entries;
   std::vector<uint8_t> chunk;
@@ -455,27 +407,6 @@ std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes)
     if (taken == before) dictionary_ok_ = false;
   }
   return entries;
-}
-
-size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
-  Position& position = positions_[index];
-  if (position.corrupt) return 0;
-  uint64_t waiting = position.head - position.tail;
-  size_t count = std::min<uint64_t>(waiting, out.size());
-  if (count == 0) return 0;
-  const uint64_t slots = geometry_.rings_offset + index * geometry_.ring_stride +
-                         ROCATTACH_RING_HEADER_BYTES;
-  uint64_t first = position.tail & (geometry_.ring_slots - 1);
-  size_t run = std::min<uint64_t>(count, geometry_.ring_slots - first);
-  if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
-            run * ROCATTACH_SLOT_BYTES) ||
-      !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
-    position.corrupt = true;
-    return 0;
-  }
-  position.tail += count;
-  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
-  return count;
 }
 
 std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,

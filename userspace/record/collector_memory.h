@@ -25,6 +25,7 @@
 #include "userspace/record/collector_account.h"
 #include "userspace/record/fault_guard.h"
 #include "userspace/record/record_slot.h"
+#include "userspace/record/ring_views.h"
 
 namespace rocattach {
 
@@ -141,6 +142,15 @@ class CollectorMemory {
   // Copies up to `out.size()` slots of ring `index`, but none after the snapshot.
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
+  // From now on busy rings are mapped, as long as `views`, which must outlive this
+  // object, has room for them.
+  void ViewWith(RingViews* views) { views_ = views; }
+  // Up to `most` slots of ring `index` where they are, none after the snapshot; empty if
+  // the ring is not mapped. The target can change them at any time: whoever reads a word
+  // must not read it again.
+  absl::Span<const RecordSlot> View(uint32_t index, size_t most) const;
+  // The first `count` slots of the last View() are free for the collector again.
+  void Consume(uint32_t index, size_t count);
   uint32_t ring_count() const { return geometry_.ring_count; }
   uint32_t ring_slots() const { return geometry_.ring_slots; }
   // Rings from this number on had no record at the snapshot.
@@ -181,14 +191,19 @@ class CollectorMemory {
   absl::Status MapPart(uint64_t offset, uint64_t bytes);
   // Reads through the descriptor; false, and never again, if that fails.
   bool Read(uint64_t offset, void* to, size_t bytes) const;
+  // Maps a ring that has become busy, or unmaps one that no longer is.
+  void UpdateView(uint32_t index);
+  void EndView(uint32_t index);
+  // Where the slots of a ring begin.
+  uint64_t SlotsOffset(uint32_t index) const;
   CollectorAccount TotalAccount() const;
   const rocattach_control* control() const;
   rocattach_control* control();
   rocattach_ring* ring(uint32_t index) const;
 
   UniqueFd fd_;
-  // Address space for all of it. In it are the control block, the plan, and the first
-  // page of each ring that is in use.
+  // Address space for all of it. In it are the control block, the plan, the first page
+  // of each ring that is in use, and all of those that are busy.
   uint8_t* base_;
   const collector::Geometry geometry_;
   std::optional<FaultGuard> guard_;  // always there; ends before the mapping
@@ -204,8 +219,11 @@ class CollectorMemory {
     uint64_t head = 0;
     uint64_t tail = 0;
     bool corrupt = false;
+    bool viewed = false;  // all of it is mapped
+    uint8_t quiet = 0;    // snapshots in a row that found few records
   };
   std::vector<Position> positions_;
+  RingViews* views_ = nullptr;
   uint64_t most_waiting_ = 0;  // records in any ring, see TakeRingFill()
   bool taken_over_ = false;
   bool locked_ = false;  // by us: no other service is alive that reads it

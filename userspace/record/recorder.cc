@@ -35,6 +35,8 @@ constexpr uint64_t kLostPeriodNs = 500'000'000;
 // How often losses are written to the recording, in case it is truncated later.
 constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
+// Some ten rings of the default size, of all processes together.
+constexpr uint64_t kMostViewBytes = 16 << 20;
 // With this many records in one round, a target is busy: do not sleep.
 constexpr uint64_t kBusyRecords = 4096;
 
@@ -69,6 +71,7 @@ Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
       observer_(observer),
       output_(std::move(output)),
       statistics_(BootNs()),
+      views_(kMostViewBytes),
       targets_([this](Target* target, const v1::ProcessEnd& end) {
         recorder_thread_.AssertOwned();
         CloseTarget(target, end);
@@ -327,6 +330,7 @@ void Recorder::Handle(Arrival arrival) {
     verdicts_.Notify(*target);
     return;
   }
+  arrival.memory->ViewWith(&views_);
   target->SetMemory(std::move(arrival.memory), options_.recording,
                     arrival.acknowledged);
   if (options_.targets != nullptr) target->session()->AllowLateSdk(options_.sdk_search);

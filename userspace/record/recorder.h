@@ -159,6 +159,7 @@ class Recorder : public WindowSink {
 
   // Owned by thread_, and after its end by the caller of Finish() or Abandon().
   ThreadChecker recorder_thread_;
+  RingViews views_ ABSL_GUARDED_BY(recorder_thread_);  // of the targets
   TargetTable targets_ ABSL_GUARDED_BY(recorder_thread_);
   SessionOffers offers_ ABSL_GUARDED_BY(recorder_thread_);
   VerdictNotifier verdicts_ ABSL_GUARDED_BY(recorder_thread_);

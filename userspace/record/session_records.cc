@@ -13,11 +13,6 @@
 namespace rocattach {
 namespace {
 
-// Flags of a dispatch or copy in the stream; the rest are internal to target and
-// service.
-constexpr uint16_t kStreamFlags = ROCATTACH_DISPATCH_UNTIMED |
-                                  ROCATTACH_DISPATCH_APP_SIGNAL |
-                                  ROCATTACH_DISPATCH_UNFINISHED;
 constexpr uint16_t kWantedBySessions =
     ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS |
     ROCATTACH_DISPATCH_SELECTED_UNDECIDED | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
@@ -92,21 +87,11 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
-    AddEventWithoutValues(active, *record, for_timestamps, for_counters);
+    // Without values, which never arrived: the collector counts that.
+    UseEventsOf(active);
+    AddEvent({*events_of_, *record, 0, {}}, for_timestamps, for_counters);
   }
   return wanted;
-}
-
-// They never arrived: the collector counts that.
-void SessionRecords::AddEventWithoutValues(const std::shared_ptr<ActivePlan>& active,
-                                           const rocattach_dispatch& record,
-                                           bool for_timestamps, bool for_counters) {
-  Pending pending;
-  pending.active = active;
-  pending.dispatch = record;
-  pending.for_timestamps = for_timestamps;
-  pending.for_counters = for_counters;
-  AddEvent(pending, {});
 }
 
 bool SessionRecords::TakeCopy(rocattach_copy* record) {

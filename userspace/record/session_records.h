@@ -50,10 +50,12 @@ class SessionRecords {
   bool TakeCopy(rocattach_copy* record);
   void TakeSample(uint32_t ring, const RecordSlot& slot);
   void TakeValues(uint32_t ring, const RecordSlot& slot);
-  // The values of the dispatch that was taken just now, where all of them come next in
-  // `slots` and nothing is wrong with them. Returns how many slots they are; 0: take
-  // them one by one.
-  size_t TakeAllValues(uint32_t ring, absl::Span<const RecordSlot> slots);
+  // Takes a dispatch, whose fields have been checked, with all of its values, if they
+  // come next in `slots` (which may be in the ring) and look like those of another
+  // dispatch that was taken. Returns how many slots they are; 0: nothing was taken, use
+  // the other functions. It goes into the stream.
+  size_t TakeCounted(uint32_t ring, rocattach_dispatch* record,
+                     absl::Span<const RecordSlot> slots);
   void TakeInstances(uint32_t ring, const RecordSlot& slot);
   // False if the call is invalid.
   bool TakeApiCall(uint32_t ring, const RecordSlot& slot);
@@ -75,6 +77,12 @@ class SessionRecords {
   void set_meter(TargetMeter* meter) { meter_ = meter; }
 
  private:
+  // Flags of a dispatch or copy in the stream; the rest are internal to target and
+  // service.
+  static constexpr uint16_t kStreamFlags = ROCATTACH_DISPATCH_UNTIMED |
+                                           ROCATTACH_DISPATCH_APP_SIGNAL |
+                                           ROCATTACH_DISPATCH_UNFINISHED;
+
   // An operation whose values are being read.
   struct Pending {
     enum class Of { kNothing, kDispatch, kSample } of = Of::kNothing;
@@ -82,9 +90,7 @@ class SessionRecords {
     rocattach_sample sample = {};
     bool for_timestamps = false, for_counters = false;
     std::shared_ptr<ActivePlan> active;
-    // Wider than it must be: a store of two bytes delays the load of four that follows.
-    uint32_t pass = 0;
-    uint16_t slots = 0, next = 0;
+    uint16_t pass = 0, slots = 0, next = 0;
     std::vector<rocattach_counter_value> values;
     uint16_t instance_slots = 0, next_instances = 0;
     std::vector<rocattach_instance_value> instances;
@@ -97,6 +103,16 @@ class SessionRecords {
     uint16_t slots = 0, next = 0;
   };
 
+  // A dispatch and its values, which are those of one pass.
+  struct CountedDispatch {
+    const ActivePlan& active;
+    const rocattach_dispatch& dispatch;
+    uint32_t pass;
+    absl::Span<const rocattach_counter_value> values;
+  };
+
+  // Whether values or text are awaited that belong to the last record of a ring.
+  bool IsPending(uint32_t ring) const;
   // Ring numbers are trusted: there are as many as when the memory was mapped.
   Pending& PendingOf(uint32_t ring) {
     return ring < pending_.size() ? pending_[ring] : NewPending(ring);
@@ -107,11 +123,8 @@ class SessionRecords {
   bool Continues(const Pending& pending, const rocattach_values& values) const;
   // The same without the values themselves, which are not read.
   bool HeadContinues(const Pending& pending, const rocattach_values& values) const;
-  // Whether the slot is the first one of the values of a dispatch, without instances.
-  bool BeginsAllValues(const Pending& pending, const RecordSlot& slot);
   void Complete(Pending* pending);
-  void CompleteDispatch(const Pending& pending,
-                        absl::Span<const rocattach_counter_value> values);
+  void CompleteDispatch(const Pending& pending);
   void CompleteSample(const Pending& pending);
   void CompleteCall(PendingCall* pending);
   bool ContinuesInstances(const Pending& pending,
@@ -121,17 +134,15 @@ class SessionRecords {
   // The values as sinks get them; valid until the next call.
   absl::Span<const CounterReading> ReadingsOf(
       absl::Span<const rocattach_counter_value> values);
-  // Passes a dispatch with these values to the sink, or counts it there, later.
-  void AddEvent(const Pending& pending,
-                absl::Span<const rocattach_counter_value> values);
-  void AddEventWithoutValues(const std::shared_ptr<ActivePlan>& active,
-                             const rocattach_dispatch& record, bool for_timestamps,
-                             bool for_counters);
+  // The next events are those of this plan.
+  void UseEventsOf(const std::shared_ptr<ActivePlan>& active);
+  // Passes a dispatch to the sink of `events_of_`, or counts it there, later.
+  void AddEvent(const CountedDispatch& counted, bool for_timestamps, bool for_counters);
   bool SinkReads(bool for_timestamps, bool for_counters);
   void PassEvents();
-  // All values of a dispatch that is selected for its counters, without instances.
-  void AddOperation(const Pending& pending,
-                    absl::Span<const rocattach_counter_value> values);
+  void CountValues(const CountedDispatch& counted);
+  // A dispatch that is selected for its counters, without instances.
+  void AddCounted(const CountedDispatch& counted);
   // Room for values behind those of `operations_`.
   rocattach_counter_value* RoomFor(size_t values);
   // What the records of its values have in common.
@@ -149,8 +160,8 @@ class SessionRecords {
   std::vector<CounterOperation> operations_;
   std::vector<rocattach_counter_value> values_;  // as long as it ever had to be
   size_t values_used_ = 0;
-  // Of the last dispatch whose values were taken at once: another one whose first slot
-  // differs in nothing but the correlation id needs no look at the plan.
+  // Of the last dispatch that had valid values without instances: another one whose
+  // first slot differs in nothing but the correlation id needs no look at the plan.
   ValueSlotHead good_head_;
   // What the sink of `events_of_` has said since the last Write(), by for_timestamps
   // and for_counters: 0 not asked, 1 no, 2 yes.

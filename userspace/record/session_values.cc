@@ -71,25 +71,28 @@ bool SessionRecords::SinkReads(bool for_timestamps, bool for_counters) {
   return reads == 2;
 }
 
+void SessionRecords::UseEventsOf(const std::shared_ptr<ActivePlan>& active) {
+  if (active == events_of_) return;
+  std::shared_ptr<ActivePlan> next = active;  // a program's callbacks may end the plan
+  PassEvents();
+  events_of_ = std::move(next);
+}
+
 // One call for many, and none that only counts: most sessions are only recorded.
-void SessionRecords::AddEvent(const Pending& pending,
-                              absl::Span<const rocattach_counter_value> values) {
-  if (pending.active != events_of_) {
-    PassEvents();
-    events_of_ = pending.active;
-  }
-  if (!SinkReads(pending.for_timestamps, pending.for_counters)) {
-    unread_for_timestamps_ += pending.for_timestamps ? 1 : 0;
-    unread_for_counters_ += pending.for_counters ? 1 : 0;
+void SessionRecords::AddEvent(const CountedDispatch& counted, bool for_timestamps,
+                              bool for_counters) {
+  if (!SinkReads(for_timestamps, for_counters)) {
+    unread_for_timestamps_ += for_timestamps ? 1 : 0;
+    unread_for_counters_ += for_counters ? 1 : 0;
     return;
   }
   event_readings_.push_back(readings_.size());
-  AppendReadings(values, &readings_);
+  AppendReadings(counted.values, &readings_);
   DispatchEvent& event = events_.emplace_back();
-  event.dispatch = pending.dispatch;
-  event.for_timestamps = pending.for_timestamps;
-  event.for_counters = pending.for_counters;
-  event.pass = pending.pass;
+  event.dispatch = counted.dispatch;
+  event.for_timestamps = for_timestamps;
+  event.for_counters = for_counters;
+  event.pass = counted.pass;
 }
 
 void SessionRecords::PassEvents() {
@@ -167,46 +170,46 @@ rocattach_counter_value* SessionRecords::RoomFor(size_t values) {
   return values_.data() + values_used_;
 }
 
-bool SessionRecords::BeginsAllValues(const Pending& pending, const RecordSlot& slot) {
-  const ValueSlotHead head(slot);
-  // A generation is that of one plan, whose GPUs and passes do not change.
-  const bool same = pending.next == 0 && head.words[0] == good_head_.words[0] &&
-                    head.words[2] == good_head_.words[2] &&
-                    head.words[3] == good_head_.words[3] && pending.active != nullptr &&
-                    head.plan_generation() == pending.active->generation &&
-                    head.correlation_id() == pending.dispatch.correlation_id &&
-                    head.agent_id() == pending.dispatch.agent_id;
-  if (same) return true;
-  rocattach_values first = {};
-  memcpy(static_cast<void*>(&first), slot.bytes, sizeof(head));
-  if (first.kind != ROCATTACH_RECORD_VALUES || first.instance_slots != 0 ||
-      !HeadContinues(pending, first)) {
-    return false;
-  }
-  good_head_ = head;
-  return true;
+bool SessionRecords::IsPending(uint32_t ring) const {
+  return (ring < pending_.size() && pending_[ring].of != Pending::Of::kNothing) ||
+         (ring < pending_calls_.size() && pending_calls_[ring].active != nullptr);
 }
 
-// What the slots have in common is checked with the first one; the others are compared
-// with it, and copied to where the encoder takes them from.
-size_t SessionRecords::TakeAllValues(uint32_t ring,
-                                     absl::Span<const RecordSlot> slots) {
-  Pending& pending = PendingOf(ring);
-  if (pending.of != Pending::Of::kDispatch || slots.empty() ||
-      !BeginsAllValues(pending, slots[0])) {
+// What the slots have in common is compared with what was checked before; the values are
+// copied to where the encoder takes them from. A sink is only counted for or gets its
+// events later: the plan stays in force until this returns.
+size_t SessionRecords::TakeCounted(uint32_t ring, rocattach_dispatch* record,
+                                   absl::Span<const RecordSlot> slots) {
+  constexpr uint16_t kWanted =
+      ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
+  constexpr uint16_t kUndecided =
+      ROCATTACH_DISPATCH_SELECTED_UNDECIDED | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
+  const uint16_t flags = record->flags;
+  if ((flags & (kWanted | kUndecided)) != kWanted || slots.empty() || IsPending(ring)) {
     return 0;
   }
   const ValueSlotHead head(slots[0]);
-  const size_t count = head.slots();
-  if (slots.size() < count) return 0;
-  rocattach_counter_value* const room = RoomFor(count * ROCATTACH_VALUES_PER_SLOT);
-  const size_t used =
-      CopyValues(slots.first(count), pending.active->plan->counter_names.size(), room);
+  if (head.shape != good_head_.shape || head.generation != good_head_.generation ||
+      head.rest != good_head_.rest || head.operation != record->correlation_id ||
+      head.agent_id() != record->agent_id || head.slots() > slots.size()) {
+    return 0;
+  }
+  const std::shared_ptr<ActivePlan>& active =
+      plans_->ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+  if (active == nullptr || active != events_of_ ||
+      active->generation != head.generation) {
+    return 0;
+  }
+  rocattach_counter_value* const room =
+      RoomFor(head.slots() * ROCATTACH_VALUES_PER_SLOT);
+  const size_t used = CopyValues(head, slots.first(head.slots()),
+                                 active->plan->counter_names.size(), room);
   if (used == 0) return 0;
-  pending.pass = head.pass();
-  pending.of = Pending::Of::kNothing;
-  CompleteDispatch(pending, {room, used});
-  return count;
+  record->flags &= kStreamFlags;
+  const CountedDispatch counted = {*active, *record, head.pass(), {room, used}};
+  AddEvent(counted, (flags & ROCATTACH_DISPATCH_SELECTED) != 0, true);
+  AddCounted(counted);
+  return head.slots();
 }
 
 void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
@@ -216,6 +219,10 @@ void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
     // One count for the operation, however many slots follow.
     EndValues(ring);
     return;
+  }
+  if (values.slot == 0 && values.of == ROCATTACH_RECORD_DISPATCH &&
+      values.instance_slots == 0) {
+    good_head_ = ValueSlotHead(slot);
   }
   pending.slots = values.slots;
   pending.instance_slots = values.instance_slots;
@@ -270,7 +277,7 @@ void SessionRecords::CountInvalid(const Pending& pending) {
 
 void SessionRecords::Complete(Pending* pending) {
   if (pending->of == Pending::Of::kDispatch) {
-    CompleteDispatch(*pending, pending->values);
+    CompleteDispatch(*pending);
   } else {
     CompleteSample(*pending);
   }
@@ -285,19 +292,19 @@ CounterRecord SessionRecords::RecordOf(const Pending& pending) {
   return record;
 }
 
-void SessionRecords::CompleteDispatch(
-    const Pending& pending, absl::Span<const rocattach_counter_value> values) {
-  if (pending.for_timestamps || pending.for_counters) AddEvent(pending, values);
+void SessionRecords::CompleteDispatch(const Pending& pending) {
+  const CountedDispatch counted = {*pending.active, pending.dispatch, pending.pass,
+                                   pending.values};
+  if (pending.for_timestamps || pending.for_counters) {
+    UseEventsOf(pending.active);
+    AddEvent(counted, pending.for_timestamps, pending.for_counters);
+  }
   if (!pending.for_counters) {
     ++counts_.counted_filtered;
     return;
   }
-  ++counts_.counted;
-  if (meter_ != nullptr) {
-    meter_->AddCounters(pending.dispatch.agent_id, pending.active->plan->counter_names,
-                        ReadingsOf(values));
-  }
-  if (pending.instances.empty()) return AddOperation(pending, values);
+  if (pending.instances.empty()) return AddCounted(counted);
+  CountValues(counted);
   CounterRecord record = RecordOf(pending);
   record.operation = pending.dispatch.correlation_id;
   record.kernel_id = pending.dispatch.kernel_id;
@@ -305,21 +312,29 @@ void SessionRecords::CompleteDispatch(
   AppendRecords(record, pending, &counter_batch_);
 }
 
-void SessionRecords::AddOperation(const Pending& pending,
-                                  absl::Span<const rocattach_counter_value> values) {
+void SessionRecords::CountValues(const CountedDispatch& counted) {
+  ++counts_.counted;
+  if (meter_ == nullptr) return;
+  meter_->AddCounters(counted.dispatch.agent_id, counted.active.plan->counter_names,
+                      ReadingsOf(counted.values));
+}
+
+void SessionRecords::AddCounted(const CountedDispatch& counted) {
+  CountValues(counted);
   CounterOperation& operation = operations_.emplace_back();
-  operation.session = pending.active->session;
-  operation.operation = pending.dispatch.correlation_id;
-  operation.plan = pending.active->plan_id;
-  operation.kernel_id = pending.dispatch.kernel_id;
-  operation.pass = pending.pass;
-  operation.agent_id = pending.dispatch.agent_id;
-  operation.values = static_cast<uint32_t>(values.size());
-  // TakeAllValues() has put them there already.
-  if (values.data() != values_.data() + values_used_) {
-    std::copy(values.begin(), values.end(), RoomFor(values.size()));
+  operation.session = counted.active.session;
+  operation.operation = counted.dispatch.correlation_id;
+  operation.plan = counted.active.plan_id;
+  operation.kernel_id = counted.dispatch.kernel_id;
+  operation.pass = counted.pass;
+  operation.agent_id = counted.dispatch.agent_id;
+  operation.values = static_cast<uint32_t>(counted.values.size());
+  // TakeCounted() has put them there already.
+  if (counted.values.data() != values_.data() + values_used_) {
+    std::copy(counted.values.begin(), counted.values.end(),
+              RoomFor(counted.values.size()));
   }
-  values_used_ += values.size();
+  values_used_ += counted.values.size();
 }
 
 void SessionRecords::CompleteSample(const Pending& pending) {

@@ -13,6 +13,7 @@ T CopyOf(const RecordSlot& slot) {
   T record;
   static_assert(sizeof(record) == sizeof(slot.bytes));
   memcpy(&record, slot.bytes, sizeof(record));
+  EndOfCopy();
   return record;
 }
 

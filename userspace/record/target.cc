@@ -257,13 +257,17 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
   while (empty < rings && spent < budget) {
     if (++next_ring_ >= rings) next_ring_ = 0;
     const size_t most = std::min<uint64_t>(kDrainSlots, budget - spent);
-    const size_t count = memory_->Drain(next_ring_, absl::MakeSpan(slots).first(most));
-    if (count == 0) {
-      ++empty;
-      continue;
+    size_t count = 0;
+    if (const auto view = memory_->View(next_ring_, most); !view.empty()) {
+      count = view.size();
+      spent += records_->Take(next_ring_, view);
+      memory_->Consume(next_ring_, count);
+    } else {
+      count = memory_->Drain(next_ring_, absl::MakeSpan(slots).first(most));
+      const auto copied = absl::MakeConstSpan(slots).first(count);
+      if (count != 0) spent += records_->Take(next_ring_, copied);
     }
-    empty = 0;
-    spent += records_->Take(next_ring_, absl::MakeSpan(slots).first(count));
+    empty = count == 0 ? empty + 1 : 0;
     *records += count;
   }
   if (empty >= rings) sweeping_ = false;

@@ -84,22 +84,19 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
   dispatch_batch_.swap(room);
   uint64_t cost = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const uint16_t kind = slots[i].kind();
-    if (ending_ && WasTaken(slots[i])) continue;
-    TakeOne(ring, slots[i]);
-    cost += CostOf(kind);
-    if (kind != ROCATTACH_RECORD_DISPATCH) continue;
-    const size_t values =
-        session_->records()->TakeAllValues(ring, slots.subspan(i + 1));
-    cost += values * CostOf(ROCATTACH_RECORD_VALUES);
-    counts_.others += values;
-    i += values;
-  }
-  // Records of other kinds may follow the last operation.
-  for (size_t i = slots.size(); i-- > 0;) {
-    if (!IsOperation(slots[i])) continue;
-    last_correlation_[ring] = CorrelationOf(slots[i]);
-    break;
+    if (slots[i].kind() == ROCATTACH_RECORD_DISPATCH && !ending_) {
+      const size_t values = TakeDispatchSlot(ring, slots.subspan(i));
+      cost +=
+          CostOf(ROCATTACH_RECORD_DISPATCH) + values * CostOf(ROCATTACH_RECORD_VALUES);
+      i += values;
+      continue;
+    }
+    // What is looked at more than once is copied first.
+    const auto slot = CopyOf<RecordSlot>(slots[i]);
+    if (IsOperation(slot)) last_correlation_[ring] = CorrelationOf(slot);
+    if (ending_ && WasTaken(slot)) continue;
+    TakeOne(ring, slot);
+    cost += CostOf(slot.kind());
   }
   Write();
   dispatch_batch_.swap(room);
@@ -133,11 +130,7 @@ void TargetRecords::TakeUnfinished(RecordSlot slot) {
 void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
   switch (slot.kind()) {
     case ROCATTACH_RECORD_DISPATCH:
-      // Checked where it is written from, so that it is copied once.
-      if (!TakeDispatch(
-              ring, &dispatch_batch_.emplace_back(CopyOf<rocattach_dispatch>(slot)))) {
-        dispatch_batch_.pop_back();
-      }
+      (void)TakeDispatchSlot(ring, {&slot, 1});
       return;
     case ROCATTACH_RECORD_COPY: {
       rocattach_copy record;
@@ -196,7 +189,38 @@ void TargetRecords::CheckTimes(Record* record) {
   if (record->flags & ROCATTACH_DISPATCH_UNFINISHED) ++counts_.unfinished;
 }
 
-bool TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
+// Checked where it is written from, so that it is copied once.
+size_t TargetRecords::TakeDispatchSlot(uint32_t ring,
+                                       absl::Span<const RecordSlot> slots) {
+  dispatch_batch_.push_back(CopyOf<rocattach_dispatch>(slots.front()));
+  rocattach_dispatch& record = dispatch_batch_.back();
+  if (ring < last_correlation_.size()) last_correlation_[ring] = record.correlation_id;
+  if (record.kind != ROCATTACH_RECORD_DISPATCH) {  // changed since it was looked at
+    ++counts_.malformed;
+    dispatch_batch_.pop_back();
+    return 0;
+  }
+  if (!CheckDispatch(&record)) {
+    dispatch_batch_.pop_back();
+    return 0;
+  }
+  const bool selected = (record.flags & kSelectedByPlan) != 0;
+  const size_t values =
+      session_->records()->TakeCounted(ring, &record, slots.subspan(1));
+  counts_.others += values;
+  if (values == 0 && !session_->records()->TakeDispatch(ring, &record)) {
+    dispatch_batch_.pop_back();
+    return 0;
+  }
+  if (sampling_.ever()) {
+    weights_.push_back(selected ? 1 : sampling_.WeightAt(record.enqueue_ns));
+  }
+  ++counts_.operations.dispatches;
+  threads_.Note(record.tid);
+  return values;
+}
+
+bool TargetRecords::CheckDispatch(rocattach_dispatch* record) {
   if (record->queue_id > dictionary_->max_queue() ||
       record->agent_id > dictionary_->max_agent()) {
     ++counts_.invalid;
@@ -206,13 +230,6 @@ bool TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   if (record->kernel_id > dictionary_->max_kernel()) record->kernel_id = 0;
   if (!IsPacketIndex(record->packet_index)) record->packet_index = 0;
   CheckTimes(record);
-  const bool selected = (record->flags & kSelectedByPlan) != 0;
-  if (!session_->records()->TakeDispatch(ring, record)) return false;
-  if (sampling_.ever()) {
-    weights_.push_back(selected ? 1 : sampling_.WeightAt(record->enqueue_ns));
-  }
-  ++counts_.operations.dispatches;
-  threads_.Note(record->tid);
   return true;
 }
 

@@ -35,8 +35,8 @@ class TargetRecords {
                 TargetSession* session, const TargetDictionary* dictionary,
                 uint32_t rings);
 
-  // Takes what was drained from one ring and writes it. Returns its cost, in
-  // dispatches.
+  // Takes slots of one ring, which may still be in it, and writes them. Returns their
+  // cost, in dispatches.
   uint64_t Take(uint32_t ring, absl::Span<const RecordSlot> slots);
   // From here on, each operation is taken once, whether it comes as a record or as
   // unfinished; before each part of the table of operations in flight is read.
@@ -62,8 +62,11 @@ class TargetRecords {
   void TakeOne(uint32_t ring, const RecordSlot& slot);
   // During the end: whether it is an operation that has been taken.
   bool WasTaken(const RecordSlot& slot);
-  // Whether it goes into the stream; clears what is impossible in it.
-  bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
+  // Takes the dispatch that `slots` begin with, and returns how many of the slots behind
+  // it were taken as its values.
+  size_t TakeDispatchSlot(uint32_t ring, absl::Span<const RecordSlot> slots);
+  // Whether the dispatch is possible; clears what is impossible in it.
+  bool CheckDispatch(rocattach_dispatch* record);
   void TakeCopy(rocattach_copy record);
   void TakeMemory(uint32_t ring, rocattach_memory record);
   void TakeClock(const rocattach_clock& record);

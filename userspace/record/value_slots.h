@@ -2,37 +2,39 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_VALUE_SLOTS_H_
 #define ROCATTACH_USERSPACE_RECORD_VALUE_SLOTS_H_
 
-#include <emmintrin.h>
-#include <string.h>
-
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"
 #include "userspace/abi/records.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/record_slot.h"
 
 namespace rocattach {
 
-// What precedes the values in a slot, as words: kind, slots, slot and count; correlation
-// id; generation; pass, agent, of and instance_slots.
+// What precedes the values in a slot, read once.
 struct ValueSlotHead {
-  explicit ValueSlotHead(const RecordSlot& slot) {
-    memcpy(words, slot.bytes, sizeof(words));
-  }
+  explicit ValueSlotHead(const RecordSlot& slot)
+      : shape(WordOf(slot, 0)),
+        operation(WordOf(slot, 1)),
+        generation(WordOf(slot, 2)),
+        rest(WordOf(slot, 3)) {}
   // That of no slot of a plan in force.
-  ValueSlotHead() : words{0, 0, ~uint64_t{0}, 0} {}
+  ValueSlotHead() : shape(0), operation(0), generation(~uint64_t{0}), rest(0) {}
 
-  size_t slots() const { return words[0] >> 16 & 0xffff; }
-  // How many values are in the slot.
-  size_t count() const { return words[0] >> 48; }
-  uint64_t correlation_id() const { return words[1]; }
-  uint64_t plan_generation() const { return words[2]; }
-  uint16_t pass() const { return static_cast<uint16_t>(words[3]); }
-  uint16_t agent_id() const { return static_cast<uint16_t>(words[3] >> 16); }
+  static uint64_t WordOf(const RecordSlot& slot, size_t index) {
+    return __atomic_load_n(reinterpret_cast<const uint64_t*>(slot.bytes) + index,
+                           __ATOMIC_RELAXED);
+  }
+  size_t slots() const { return shape >> 16 & 0xffff; }
+  uint16_t pass() const { return static_cast<uint16_t>(rest); }
+  uint16_t agent_id() const { return static_cast<uint16_t>(rest >> 16); }
 
-  uint64_t words[4];
+  uint64_t shape;      // kind, slots, slot and how many values are in it
+  uint64_t operation;  // correlation id
+  uint64_t generation;
+  uint64_t rest;  // pass, agent, of and instance_slots
 };
+static_assert(sizeof(ValueSlotHead) == offsetof(rocattach_values, value));
 static_assert(offsetof(rocattach_values, kind) == 0);
 static_assert(offsetof(rocattach_values, slots) == 2);
 static_assert(offsetof(rocattach_values, slot) == 4);
@@ -56,86 +58,24 @@ inline bool AreValid(const rocattach_counter_value* values, size_t count,
   return true;
 }
 
-// Copies full slots, two values each, and remembers whether all of them agree with what
-// is expected.
-class FullSlotCopier {
- public:
-  // `first`: the head of the first slot. Values are of one of `counters` counters.
-  FullSlotCopier(const ValueSlotHead& first, size_t counters)
-      : common_(Words(first.words[2], first.words[3])),
-        correlation_id_(first.words[1]),
-        last_counter_(Words((counters - 1) & 0xffffffff, (counters - 1) & 0xffffffff)) {
-  }
-
-  // `head`: the slot's first word as it should be.
-  void Copy(const RecordSlot& from, uint64_t head, rocattach_counter_value* to) {
-    const uint8_t* const slot = from.bytes;
-    const __m128i heads = _mm_xor_si128(Load(slot), Words(head, correlation_id_));
-    const __m128i rest = _mm_xor_si128(Load(slot + 16), common_);
-    const __m128i one = Load(slot + 32), two = Load(slot + 64);
-    auto* const out = reinterpret_cast<__m128i*>(to);
-    _mm_storeu_si128(out, one);
-    _mm_storeu_si128(out + 1, Load(slot + 48));
-    _mm_storeu_si128(out + 2, two);
-    _mm_storeu_si128(out + 3, Load(slot + 80));
-    // Of each value the counter and, in the other half, the number of instances.
-    const __m128i tags = _mm_unpacklo_epi64(one, two);
-    const __m128i counters = _mm_and_si128(tags, Words(0xffff, 0xffff));
-    const __m128i unknown = _mm_cmpgt_epi32(counters, last_counter_);
-    const __m128i none = _mm_and_si128(_mm_cmpeq_epi32(tags, _mm_setzero_si128()),
-                                       Words(kUpperHalf, kUpperHalf));
-    bad_ = _mm_or_si128(
-        bad_, _mm_or_si128(_mm_or_si128(heads, rest), _mm_or_si128(unknown, none)));
-  }
-
-  bool ok() const {
-    return _mm_movemask_epi8(_mm_cmpeq_epi8(bad_, _mm_setzero_si128())) == 0xffff;
-  }
-
- private:
-  static constexpr uint64_t kUpperHalf = uint64_t{0xffffffff} << 32;
-
-  static __m128i Words(uint64_t low, uint64_t high) {
-    return _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
-  }
-  static __m128i Load(const uint8_t* from) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  }
-
-  const __m128i common_;
-  const uint64_t correlation_id_;
-  const __m128i last_counter_;  // in the lower halves; the upper ones are 0
-  __m128i bad_ = _mm_setzero_si128();
-};
-
 // Copies the values of all slots, of which there is at least one, to `to`, which has
-// room for two of each slot. Returns how many they are; 0 if the heads do not agree with
-// that of the first slot, if any but the last has fewer than two, or if a value is not
-// of one of `counters` counters. This runs for every counted dispatch.
-inline size_t CopyValues(absl::Span<const RecordSlot> slots, size_t counters,
-                         rocattach_counter_value* to) {
-  static_assert(ROCATTACH_VALUES_PER_SLOT == 2);
-  if (counters == 0) return 0;
-  const ValueSlotHead first(slots.front());
-  uint64_t head = (first.words[0] & 0xffffffff) | uint64_t{2} << 48;
-  FullSlotCopier full(first, counters);
-  for (const RecordSlot& slot : slots.first(slots.size() - 1)) {
-    full.Copy(slot, head, to);
-    head += uint64_t{1} << 32;  // the next slot's number
-    to += 2;
-  }
-  const ValueSlotHead last(slots.back());
-  const size_t count = last.count();
-  // All but how many values it has.
-  const uint64_t differ =
-      (last.words[0] ^ head) << 16 | (last.words[1] ^ first.words[1]) |
-      (last.words[2] ^ first.words[2]) | (last.words[3] ^ first.words[3]);
-  if (!full.ok() || differ != 0 || count == 0 || count > 2) return 0;
-  memcpy(static_cast<void*>(to), slots.back().bytes + sizeof(last),
-         sizeof(rocattach_values::value));
-  if (!AreValid(to, count, counters)) return 0;
-  return 2 * (slots.size() - 1) + count;
-}
+// room for two of each slot. `first`: the head of the first slot, as it was read. Returns
+// how many values they are; 0 if the heads do not agree with the first one, if any but
+// the last has fewer than two, or if a value is not of one of `counters` counters. The
+// slots may be in a ring: each word is read once, or compared with what it must be. This
+// runs for every counted dispatch.
+size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
+                  size_t counters, rocattach_counter_value* to);
+
+// Which CopyValues() takes if the processor has AVX2, and if not. They give the same.
+namespace avx2 {
+size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
+                  size_t counters, rocattach_counter_value* to);
+}  // namespace avx2
+namespace sse2 {
+size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
+                  size_t counters, rocattach_counter_value* to);
+}  // namespace sse2
 
 }  // namespace rocattach
 

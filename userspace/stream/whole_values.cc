@@ -1,18 +1,8 @@
 #include "userspace/stream/whole_values.h"
 
+#include "userspace/base/cpu_features.h"
+
 namespace rocattach {
-namespace {
-
-// Set before main(), when nothing is encoded yet.
-const bool kHasAvx2 = HasAvx2();
-
-}  // namespace
-
-bool HasAvx2() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") != 0;
-}
-
 bool TakeWholeValues(absl::Span<const rocattach_counter_value> values,
                      const uint64_t* tags, const double* per_instance,
                      ValueColumns out) {

@@ -42,8 +42,6 @@ uint64_t TakeDifferences(uint64_t* numbers, uint64_t* last, size_t count);
 inline constexpr double kRounder = 6755399441055744.0;
 
 // The functions above take the ones that the processor can run. All give the same.
-bool HasAvx2();
-
 namespace sse2 {
 bool TakeWholeValues(absl::Span<const rocattach_counter_value> values,
                      const uint64_t* tags, const double* per_instance,

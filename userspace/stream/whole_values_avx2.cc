@@ -1,13 +1,10 @@
-// Four values at a time, for processors with AVX2. Only these functions are compiled for
-// them, not a whole file: inline functions of headers would become so, too, wherever the
-// linker puts them.
+// Four values at a time, for processors with AVX2.
 #include <immintrin.h>
 
 #include <cstddef>
 
+#include "userspace/base/cpu_features.h"
 #include "userspace/stream/whole_values.h"
-
-#define ROCATTACH_AVX2 __attribute__((target("avx2")))
 
 namespace rocattach {
 namespace {
@@ -36,7 +33,8 @@ class QuadReader {
   ROCATTACH_AVX2 void Read(const rocattach_counter_value* values, const uint64_t* tags,
                            const double* per_instance, ValueColumns out) {
     const auto* const at = reinterpret_cast<const double*>(values);
-    const __m256d v0 = Load(at), v1 = Load(at + 4), v2 = Load(at + 8), v3 = Load(at + 12);
+    const __m256d v0 = Load(at), v1 = Load(at + 4), v2 = Load(at + 8),
+                  v3 = Load(at + 12);
     // Heads and minima, sums and maxima of two values.
     const __m256d even0 = _mm256_unpacklo_pd(v0, v1), odd0 = _mm256_unpackhi_pd(v0, v1);
     const __m256d even2 = _mm256_unpacklo_pd(v2, v3), odd2 = _mm256_unpackhi_pd(v2, v3);
@@ -55,9 +53,9 @@ class QuadReader {
   ROCATTACH_AVX2 bool ok() const {
     const __m256i range = _mm256_set1_epi64x(~((int64_t{1} << 51) - 1));
     const __m256i tag = _mm256_set1_epi64x(static_cast<int64_t>(kValueTagBits));
-    const __m256i bad = _mm256_or_si256(
-        _mm256_or_si256(_mm256_and_si256(tag_differs_, tag), differs_),
-        _mm256_and_si256(numbers_, range));
+    const __m256i bad =
+        _mm256_or_si256(_mm256_or_si256(_mm256_and_si256(tag_differs_, tag), differs_),
+                        _mm256_and_si256(numbers_, range));
     return _mm256_testz_si256(bad, bad) != 0;
   }
 

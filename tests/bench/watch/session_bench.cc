@@ -142,6 +142,7 @@ class Consumer {
     if (!output.ok() || !mapped.ok()) return "cannot map the memory";
     target_ = std::make_unique<Target>(std::move(window), *output, v1::Process(),
                                        outputs_.get());
+    (*mapped)->ViewWith(&views_);  // as the recorder has it
     target_->SetMemory(*std::move(mapped), /*recording=*/false, /*acknowledged=*/true);
     target_->Drain(BootNs());
     auto description = target_->session()->Describe("");
@@ -195,6 +196,7 @@ class Consumer {
 
   const testing_support::TemporaryDirectory directory_;
   uint64_t handed_on_ = 0;
+  RingViews views_{16 << 20};
   std::unique_ptr<OutputSet> outputs_;
   std::unique_ptr<Target> target_;
 };

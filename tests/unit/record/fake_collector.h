@@ -22,7 +22,7 @@ namespace rocattach {
 class FakeCollector {
  public:
   static constexpr uint32_t kRings = 2;
-  static constexpr uint32_t kSlots = 16;
+  static constexpr uint32_t kSlots = 64;
   static constexpr uint32_t kInflight = 16;
   static constexpr uint32_t kDictionaryBytes = 4096;
 

@@ -150,17 +150,25 @@ TEST_F(SessionValuesTest, WhatInterruptsValuesMakesThemInvalid) {
   EXPECT_THAT(Delivered(), IsEmpty());
 }
 
-// What is drained at once is taken at once, and checked as slot by slot.
+constexpr uint16_t kCountedFlags =
+    ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
+
+// What is drained at once is taken at once, and as slot by slot.
 TEST_F(SessionValuesTest, AllValuesAtOnce) {
-  TakeCounted(1);
-  const std::vector<RecordSlot> slots = {SlotOf(Values(1, 0)), SlotOf(Values(1, 1)),
+  const std::vector<RecordSlot> slots = {SlotOf(Values(2, 0)), SlotOf(Values(2, 1)),
                                          SlotOf(Sample(1))};
-  EXPECT_EQ(records_->TakeAllValues(0, slots), 2u);
-  EXPECT_EQ(records_->TakeAllValues(0, slots), 0u) << "they have been taken";
-  TakeCounted(2);
-  TakeValuesOf(2);
+  rocattach_dispatch second = Dispatch(2, kCountedFlags | ROCATTACH_DISPATCH_UNTIMED);
+  EXPECT_EQ(records_->TakeCounted(0, &second, slots), 0u) << "it is the first one";
+  TakeCounted(1);
+  TakeValuesOf(1);
+  EXPECT_EQ(records_->TakeCounted(0, &second, slots), 2u);
+  EXPECT_EQ(second.flags, ROCATTACH_DISPATCH_UNTIMED);
   ASSERT_EQ(Delivered().size(), 2u);
-  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_THAT(Delivered()[i].sums, ElementsAre(10, 20, 30));
+    EXPECT_TRUE(Delivered()[i].for_counters);
+    EXPECT_FALSE(Delivered()[i].for_timestamps);
+  }
   EXPECT_EQ(counts().counted, 2u);
   EXPECT_EQ(counts().counted_invalid, 0u);
   const WrittenRecords written = Finish();
@@ -171,10 +179,21 @@ TEST_F(SessionValuesTest, AllValuesAtOnce) {
     EXPECT_EQ(written.counters[i].counter, written.counters[3 + i].counter);
     EXPECT_EQ(written.counters[i].sum, written.counters[3 + i].sum);
     EXPECT_EQ(written.counters[i].pass, written.counters[3 + i].pass);
+    EXPECT_EQ(written.counters[i].kernel_id, written.counters[3 + i].kernel_id);
   }
 }
 
 TEST_F(SessionValuesTest, NothingIsTakenAtOnceThatIsNotRight) {
+  TakeCounted(1);
+  TakeValuesOf(1);
+  const auto taken = [&](rocattach_dispatch dispatch, const rocattach_values& first,
+                         const rocattach_values& second, uint32_t ring = 0) {
+    const rocattach_dispatch before = dispatch;
+    const size_t slots =
+        records_->TakeCounted(ring, &dispatch, {SlotOf(first), SlotOf(second)});
+    EXPECT_TRUE(slots != 0 || memcmp(&before, &dispatch, sizeof(before)) == 0);
+    return slots;
+  };
   using Change = void (*)(rocattach_values*);
   const Change kChanges[] = {
       [](rocattach_values* v) { ++v->kind; },
@@ -188,27 +207,59 @@ TEST_F(SessionValuesTest, NothingIsTakenAtOnceThatIsNotRight) {
       [](rocattach_values* v) { ++v->agent_id; },
       [](rocattach_values* v) { v->of = ROCATTACH_RECORD_SAMPLE; },
       [](rocattach_values* v) { v->instance_slots = 1; },
+      [](rocattach_values* v) { v->value[0].counter = 3; },
       [](rocattach_values* v) { v->value[0].counter = 60000; },
       [](rocattach_values* v) { v->value[0].instances = 0; },
   };
-  uint64_t id = 1;
+  const rocattach_dispatch dispatch = Dispatch(2, kCountedFlags);
+  const rocattach_values values[2] = {Values(2, 0), Values(2, 1)};
   for (const Change change : kChanges) {
     for (const size_t changed : {0, 1}) {
-      rocattach_values values[2] = {Values(id, 0), Values(id, 1)};
-      change(&values[changed]);
-      TakeCounted(id++);
-      EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(values[0]), SlotOf(values[1])}), 0u);
+      rocattach_values wrong[2] = {values[0], values[1]};
+      change(&wrong[changed]);
+      EXPECT_EQ(taken(dispatch, wrong[0], wrong[1]), 0u) << (&change - kChanges);
     }
   }
+  for (const uint16_t flags :
+       {ROCATTACH_DISPATCH_COUNTED, ROCATTACH_DISPATCH_FOR_COUNTERS,
+        kCountedFlags | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED,
+        kCountedFlags | ROCATTACH_DISPATCH_SELECTED_UNDECIDED}) {
+    EXPECT_EQ(taken(Dispatch(2, flags), values[0], values[1]), 0u) << flags;
+  }
+  rocattach_dispatch other_plan = dispatch;
+  other_plan.flags = static_cast<uint16_t>(kCountedFlags | TagOf(kGeneration + 2));
+  EXPECT_EQ(taken(other_plan, values[0], values[1]), 0u);
+  rocattach_dispatch other_gpu = dispatch;
+  ++other_gpu.agent_id;
+  EXPECT_EQ(taken(other_gpu, values[0], values[1]), 0u);
   // Cut off by the end of what was drained.
-  TakeCounted(id);
-  EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(Values(id, 0))}), 0u);
-  EXPECT_EQ(records_->TakeAllValues(0, {}), 0u);
-  EXPECT_EQ(records_->TakeAllValues(7, {SlotOf(Values(id, 0))}), 0u);
-  // It can still be taken slot by slot.
-  TakeValuesOf(id);
-  ASSERT_EQ(Delivered().size(), 1u);
-  EXPECT_EQ(Finish().counters.size(), 3u);
+  rocattach_dispatch cut = dispatch;
+  EXPECT_EQ(records_->TakeCounted(0, &cut, {SlotOf(values[0])}), 0u);
+  EXPECT_EQ(records_->TakeCounted(0, &cut, {}), 0u);
+  // While another dispatch of the ring waits for its values.
+  TakeCounted(3, 1);
+  EXPECT_EQ(taken(dispatch, values[0], values[1], 1), 0u);
+  // All is well with it.
+  EXPECT_EQ(taken(dispatch, values[0], values[1]), 2u);
+  EXPECT_EQ(Delivered().size(), 2u);
+}
+
+// Its numbers and passes may mean something else.
+TEST_F(SessionValuesTest, AnotherPlansValuesAreLookedAtAgain) {
+  TakeCounted(1);
+  TakeValuesOf(1);
+  AddPlan(kGeneration + 2, sink_);
+  rocattach_dispatch dispatch = Dispatch(2, kCountedFlags);
+  dispatch.flags = static_cast<uint16_t>(kCountedFlags | TagOf(kGeneration + 2));
+  rocattach_values values[2] = {Values(2, 0), Values(2, 1)};
+  for (rocattach_values& slot : values) slot.plan_generation = kGeneration + 2;
+  EXPECT_EQ(records_->TakeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
+            0u);
+  EXPECT_TRUE(Take(dispatch));
+  for (const rocattach_values& slot : values) Take(slot);
+  EXPECT_EQ(records_->TakeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
+            2u);
+  EXPECT_EQ(counts().counted, 3u);
 }
 
 // Nobody reads the dispatches of a session that is only recorded.

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "userspace/base/cpu_features.h"
 
 namespace rocattach {
 namespace {
@@ -43,6 +46,31 @@ std::vector<uint64_t> Edges() {
   }
   values.push_back(~uint64_t{0});
   return values;
+}
+
+// Each way of it; none writes further than two bytes for each value.
+TEST(PackedColumn, ShortVarints) {
+  std::vector<decltype(&PutVarints14)> ways = {PutVarints14, plain::PutVarints14};
+  if (kHasAvx2) ways.push_back(avx2::PutVarints14);
+  const uint64_t kValues[] = {0, 1, 0x7f, 0x80, 0x81, 0xff, 0x100, 0x2000, 0x3fff};
+  constexpr size_t kCount = std::size(kValues);
+  for (const auto put : ways) {
+    for (size_t begin = 0; begin < kCount * kCount * kCount; ++begin) {
+      for (const size_t count : {0, 1, 3, 4, 6, 8, 9}) {
+        std::vector<uint64_t> values;
+        size_t next = begin;
+        for (size_t i = 0; i < count; ++i, next = next / kCount + 7 * i) {
+          values.push_back(kValues[next % kCount]);
+        }
+        std::string expected;
+        for (uint64_t value : values) expected += Varint(value);
+        std::vector<uint8_t> room(2 * count + 1, 0xee);
+        uint8_t* const end = put(values.data(), count, room.data());
+        ASSERT_EQ(std::string(room.data(), end), expected);
+        ASSERT_EQ(room[2 * count], 0xee);
+      }
+    }
+  }
 }
 
 TEST(PackedColumn, EveryLengthOfEntriesIsPutAsOneByOne) {

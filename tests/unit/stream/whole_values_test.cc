@@ -1,4 +1,4 @@
-// What is computed two values at a time is what the plain functions say, or refused.
+// What is computed several values at a time is what the plain functions say, or refused.
 #include "userspace/stream/whole_values.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "userspace/base/cpu_features.h"
 #include "userspace/stream/counter_numbers.h"
 #include "userspace/stream/packed_column.h"
 
@@ -15,6 +17,30 @@ namespace rocattach {
 namespace {
 
 using Value = rocattach_counter_value;
+
+// What one kind of processor runs.
+struct Kernels {
+  const char* name;
+  decltype(&TakeWholeValues) take;
+  decltype(&AreEqual) are_equal;
+  decltype(&TakeDifferences) differences;
+};
+
+class WholeValues : public testing::TestWithParam<Kernels> {
+ protected:
+  void SetUp() override {
+    if (GetParam().name == std::string("Avx2") && !kHasAvx2) {
+      GTEST_SKIP() << "this processor has no AVX2";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, WholeValues,
+    testing::Values(
+        Kernels{"Chosen", TakeWholeValues, AreEqual, TakeDifferences},
+        Kernels{"Sse2", sse2::TakeWholeValues, sse2::AreEqual, sse2::TakeDifferences},
+        Kernels{"Avx2", avx2::TakeWholeValues, avx2::AreEqual, avx2::TakeDifferences}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 // The arguments of TakeWholeValues(), for these values.
 struct Arguments {
@@ -27,9 +53,9 @@ struct Arguments {
     }
     for (auto* numbers : {&sum, &below, &above}) numbers->resize(values.size() + 1);
   }
-  bool Take() {
-    return TakeWholeValues(values, tags.data(), per_instance.data(),
-                           {sum.data(), below.data(), above.data()});
+  bool Take(const Kernels& kernels) {
+    return kernels.take(values, tags.data(), per_instance.data(),
+                        {sum.data(), below.data(), above.data()});
   }
 
   std::vector<Value> values;
@@ -71,17 +97,20 @@ void ExpectAsPlain(const Arguments& taken) {
   }
 }
 
-TEST(WholeValues, WhatIsTakenIsExact) {
+TEST_P(WholeValues, WhatIsTakenIsExact) {
   size_t taken = 0;
   for (double sum : Numbers()) {
     for (double end : Numbers()) {
       for (uint32_t instances : {1u, 3u, 32u, 0xffffffffu}) {
-        // In each place of a pair, and alone.
+        // In each place of a pair and of four, and alone.
+        const Value low = {1, 0, instances, sum, end, 7}, plain = {2, 0, 5, 3, 1, 2};
+        const Value high = {1, 0, instances, sum, 0, end};
         for (const std::vector<Value>& values :
-             {std::vector<Value>{{1, 0, instances, sum, end, 7}},
-              std::vector<Value>{{2, 0, 5, 3, 1, 2}, {1, 0, instances, sum, 0, end}}}) {
+             {std::vector<Value>{low}, std::vector<Value>{plain, high},
+              std::vector<Value>{low, plain, plain, high},
+              std::vector<Value>{plain, high, low, plain, low}}) {
           Arguments arguments(values);
-          const bool ok = arguments.Take();
+          const bool ok = arguments.Take(GetParam());
           ASSERT_EQ(ok, IsQuick(sum) && IsQuick(end)) << sum << " " << end;
           if (!ok) continue;
           ++taken;
@@ -93,38 +122,38 @@ TEST(WholeValues, WhatIsTakenIsExact) {
   EXPECT_GT(taken, 1000u);
 }
 
-TEST(WholeValues, AnotherCounterOrNumberOfInstancesDoesNotFit) {
-  for (size_t count : {1u, 2u, 3u, 8u}) {
+TEST_P(WholeValues, AnotherCounterOrNumberOfInstancesDoesNotFit) {
+  for (size_t count : {1u, 2u, 3u, 4u, 5u, 7u, 8u}) {
     for (size_t other = 0; other < count; ++other) {
       Arguments arguments(std::vector<Value>(count, {4, 0, 32, 64, 1, 3}));
-      ASSERT_TRUE(arguments.Take());
+      ASSERT_TRUE(arguments.Take(GetParam()));
       ExpectAsPlain(arguments);
       arguments.values[other].pad = 7;  // not part of it
-      EXPECT_TRUE(arguments.Take());
+      EXPECT_TRUE(arguments.Take(GetParam()));
       arguments.values[other].counter = 5;
-      EXPECT_FALSE(arguments.Take());
+      EXPECT_FALSE(arguments.Take(GetParam()));
       arguments.values[other].counter = 4;
       arguments.values[other].instances = 31;
-      EXPECT_FALSE(arguments.Take());
+      EXPECT_FALSE(arguments.Take(GetParam()));
     }
   }
 }
 
-TEST(WholeValues, EqualNumbersAreFound) {
-  for (size_t count : {0u, 1u, 2u, 5u, 8u}) {
+TEST_P(WholeValues, EqualNumbersAreFound) {
+  for (size_t count : {0u, 1u, 2u, 4u, 5u, 8u}) {
     const std::vector<uint64_t> numbers(count, 7);
-    EXPECT_TRUE(AreEqual(numbers.data(), numbers.data(), count));
+    EXPECT_TRUE(GetParam().are_equal(numbers.data(), numbers.data(), count));
     for (size_t i = 0; i < count; ++i) {
       for (uint64_t other : {uint64_t{6}, uint64_t{7} | uint64_t{1} << 63}) {
         std::vector<uint64_t> last = numbers;
         last[i] = other;
-        EXPECT_FALSE(AreEqual(numbers.data(), last.data(), count)) << i;
+        EXPECT_FALSE(GetParam().are_equal(numbers.data(), last.data(), count)) << i;
       }
     }
   }
 }
 
-TEST(WholeValues, Differences) {
+TEST_P(WholeValues, Differences) {
   const std::vector<uint64_t> numbers = {0,
                                          1,
                                          ~uint64_t{0},
@@ -136,7 +165,7 @@ TEST(WholeValues, Differences) {
     for (uint64_t before : numbers) {
       std::vector<uint64_t> now(numbers.begin(), numbers.begin() + count);
       std::vector<uint64_t> last(count, before);
-      const uint64_t any = TakeDifferences(now.data(), last.data(), count);
+      const uint64_t any = GetParam().differences(now.data(), last.data(), count);
       uint64_t expected_any = 0;
       for (size_t i = 0; i < count; ++i) {
         const uint64_t expected = ZigZag(numbers[i] - before);

@@ -1,0 +1,152 @@
+// CollectorMemory: the rings.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "userspace/record/collector_memory.h"
+
+namespace rocattach {
+namespace {
+
+// A ring in which so many records wait, or that is half full, is busy: they are read
+// where they are. It is no longer busy when a quarter of them waited at each of so many
+// snapshots.
+constexpr uint64_t kBusyRecords = 512;
+constexpr uint8_t kQuietSnapshots = 64;
+
+constexpr uint64_t kPage = 4096;
+
+template <typename T>
+T LoadAcquire(const T* field) {
+  return __atomic_load_n(field, __ATOMIC_ACQUIRE);
+}
+
+}  // namespace
+
+bool CollectorMemory::all_rings_read() const {
+  return std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count) <=
+         rings_used_;
+}
+
+void CollectorMemory::Snapshot() {
+  backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
+  const uint32_t used =
+      std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
+  // Never decreases, whatever the target writes later.
+  for (; rings_used_ < used; ++rings_used_) {
+    // Its first page, with the positions and accounts.
+    const uint64_t offset =
+        geometry_.rings_offset + rings_used_ * geometry_.ring_stride;
+    if (!MapPart(offset, kPage).ok()) readable_ = false;
+    if (!readable_) break;
+  }
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    Position& position = positions_[i];
+    if (position.corrupt) continue;
+    uint64_t head = LoadAcquire(&ring(i)->head);
+    if (head < position.head || head - position.tail > geometry_.ring_slots) {
+      position.corrupt = true;
+      continue;
+    }
+    position.head = head;
+    most_waiting_ = std::max(most_waiting_, head - position.tail);
+    if (views_ != nullptr) UpdateView(i);
+  }
+  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
+                                        geometry_.dictionary_bytes);
+}
+
+bool CollectorMemory::HasNews(uint64_t most_records) const {
+  const rocattach_control& c = *control();
+  // What Snapshot() would find, of numbers that the target may have written.
+  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > rings_used_ ||
+      std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
+          dictionary_used_) {
+    return true;
+  }
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    const Position& position = positions_[i];
+    // A head that went back wraps around, and counts as news.
+    if (!position.corrupt &&
+        LoadAcquire(&ring(i)->head) - position.head > most_records) {
+      return true;
+    }
+  }
+  return false;
+}
+
+uint64_t CollectorMemory::SlotsOffset(uint32_t index) const {
+  return geometry_.rings_offset + index * geometry_.ring_stride +
+         ROCATTACH_RING_HEADER_BYTES;
+}
+
+void CollectorMemory::UpdateView(uint32_t index) {
+  Position& position = positions_[index];
+  const uint64_t waiting = position.head - position.tail;
+  const uint64_t busy = std::min<uint64_t>(kBusyRecords, geometry_.ring_slots / 2);
+  if (!position.viewed) {
+    const uint64_t bytes = geometry_.ring_stride - kPage;
+    if (waiting < busy || bytes == 0 || !intact() || !views_->Take(bytes)) return;
+    position.viewed =
+        MapPart(geometry_.rings_offset + index * geometry_.ring_stride + kPage, bytes)
+            .ok();
+    if (!position.viewed) views_->Return(bytes);
+    position.quiet = 0;
+    return;
+  }
+  position.quiet =
+      waiting < busy / 4 ? static_cast<uint8_t>(position.quiet + 1) : uint8_t{0};
+  if (position.quiet >= kQuietSnapshots) EndView(index);
+}
+
+void CollectorMemory::EndView(uint32_t index) {
+  const uint64_t bytes = geometry_.ring_stride - kPage;
+  uint8_t* const at =
+      base_ + geometry_.rings_offset + index * geometry_.ring_stride + kPage;
+  // If that fails, the pages stay, and are still ours.
+  if (mmap(at, bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+           0) == MAP_FAILED) {
+    return;
+  }
+  positions_[index].viewed = false;
+  views_->Return(bytes);
+}
+
+absl::Span<const RecordSlot> CollectorMemory::View(uint32_t index, size_t most) const {
+  const Position& position = positions_[index];
+  if (position.corrupt || !position.viewed) return {};
+  const uint64_t first = position.tail & (geometry_.ring_slots - 1);
+  const uint64_t count = std::min<uint64_t>(
+      {position.head - position.tail, most, geometry_.ring_slots - first});
+  return {reinterpret_cast<const RecordSlot*>(base_ + SlotsOffset(index)) + first,
+          count};
+}
+
+void CollectorMemory::Consume(uint32_t index, size_t count) {
+  Position& position = positions_[index];
+  position.tail += count;
+  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
+}
+
+size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
+  Position& position = positions_[index];
+  if (position.corrupt) return 0;
+  uint64_t waiting = position.head - position.tail;
+  size_t count = std::min<uint64_t>(waiting, out.size());
+  if (count == 0) return 0;
+  const uint64_t slots = SlotsOffset(index);
+  uint64_t first = position.tail & (geometry_.ring_slots - 1);
+  size_t run = std::min<uint64_t>(count, geometry_.ring_slots - first);
+  if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
+            run * ROCATTACH_SLOT_BYTES) ||
+      !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
+    position.corrupt = true;
+    return 0;
+  }
+  Consume(index, count);
+  return count;
+}
+
+}  // namespace rocattach
