@@ -155,7 +155,7 @@ absl::Status KubeletClient::Ask(DeviceTable* table, KubeletFailures* failures) {
 absl::Status KubeletClient::Refresh() {
   auto table = std::make_shared<DeviceTable>();
   KubeletFailures failures;
-  const absl::Status status = Ask(table.get(), &failures);
+  absl::Status status = Ask(table.get(), &failures);
   absl::MutexLock lock(&mutex_);
   failures_.unreachable += failures.unreachable;
   failures_.malformed += failures.malformed;

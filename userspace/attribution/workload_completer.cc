@@ -92,7 +92,7 @@ const char* WorkloadCompleter::Name(Source source) {
   return "";
 }
 
-WorkloadCompleter::WorkloadCompleter(WorkloadSources sources)
+WorkloadCompleter::WorkloadCompleter(const WorkloadSources& sources)
     : node_(sources.node),
       kubelet_optional_(sources.pod_resources_optional),
       reporter_(std::make_shared<Reporter>()),

@@ -67,7 +67,7 @@ struct WorkloadQuestion {
 // their own, when something is missing.
 class WorkloadCompleter {
  public:
-  explicit WorkloadCompleter(WorkloadSources sources);
+  explicit WorkloadCompleter(const WorkloadSources& sources);
   // Stops.
   ~WorkloadCompleter();
 

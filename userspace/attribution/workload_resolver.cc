@@ -128,17 +128,18 @@ bool WorkloadResolver::Take(Task* task) {
 void WorkloadResolver::Read(Task* task) {
   WorkloadReading reading;
   auto workload = ReadWorkload(task->process, options_.proc, &reading);
+  const bool lives = workload.ok();
   // Asked for each of them, so that it is known when the group is gone.
-  if (workload.ok()) paths_.Note(task->cgroup_id, reading.cgroup);
+  if (lives) paths_.Note(task->cgroup_id, reading.cgroup);
   const auto path = paths_.Find(task->cgroup_id);
   const bool last = task->tries + 1 >= options_.most_tries;
-  task->is_read = !workload.ok() || !reading.unreadable || last;
-  if (workload.ok()) task->workload = *std::move(workload);
+  task->is_read = !lives || !reading.unreadable || last;
+  if (lives) task->workload = *std::move(workload);
   task->workload.cgroup_id = task->cgroup_id;
   if (path.ok()) FillFromCgroups(absl::StrCat("0::", *path), &task->workload);
   if (!task->is_read) return;
   absl::MutexLock lock(&mutex_);
-  if (!workload.ok()) ++(path.ok() ? failures_.group_only : failures_.ended);
+  if (!lives) ++(path.ok() ? failures_.group_only : failures_.ended);
   if (reading.unreadable) ++failures_.unreadable;
   if (reading.invalid) ++failures_.invalid;
 }

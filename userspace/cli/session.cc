@@ -52,7 +52,7 @@ std::string Plain(const std::string& message) {
 
 // "pid 7", "pid 7 and 11 more processes".
 std::string Counted(const std::vector<uint32_t>& pids) {
-  const std::string first = absl::StrCat("pid ", pids.front());
+  std::string first = absl::StrCat("pid ", pids.front());
   if (pids.size() == 1) return first;
   return absl::StrCat(first, " and ", pids.size() - 1, " more ",
                       pids.size() == 2 ? "process" : "processes");

@@ -41,7 +41,7 @@ class NamedStream {
     return absl::OkStatus();
   }
   absl::Status Stop() {
-    const absl::Status stopped = AsError(stream_.Stop());
+    absl::Status stopped = AsError(stream_.Stop());
     own_->Remove(stream_.session());
     return stopped;
   }
@@ -77,7 +77,7 @@ class RemoteRun : public SessionRun {
   absl::Status Stop() override { return stream_.Stop(); }
 
   absl::Status Drain() override {
-    const absl::Status drained = DrainRun();
+    absl::Status drained = DrainRun();
     if (drained.ok()) return drained;
     return SessionError(SessionStatus::kCorruptedSessionBuffer, drained.message());
   }

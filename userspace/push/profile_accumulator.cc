@@ -32,7 +32,7 @@ class ProfileBuilder {
     return found->second;
   }
   void Add(std::vector<uint32_t> frames,
-           std::vector<std::pair<uint32_t, uint64_t>> totals) {
+           const std::vector<std::pair<uint32_t, uint64_t>>& totals) {
     ProfileSample sample;
     sample.process = static_cast<uint32_t>(data_->processes.size() - 1);
     sample.frames = std::move(frames);

@@ -88,11 +88,15 @@ void CollectorMemory::UpdateView(uint32_t index) {
   if (!position.viewed) {
     const uint64_t bytes = geometry_.ring_stride - kPage;
     if (waiting < busy || bytes == 0 || !intact() || !views_->Take(bytes)) return;
-    position.viewed =
-        MapPart(geometry_.rings_offset + index * geometry_.ring_stride + kPage, bytes)
-            .ok();
-    if (!position.viewed) views_->Return(bytes);
+    const uint64_t offset =
+        geometry_.rings_offset + index * geometry_.ring_stride + kPage;
+    position.viewed = MapPart(offset, bytes).ok();
     position.quiet = 0;
+    if (!position.viewed) {
+      views_->Return(bytes);
+    } else if (!views_->KeepHoles(base_ + offset, bytes)) {
+      EndView(index);
+    }
     return;
   }
   position.quiet =

@@ -91,7 +91,12 @@ absl::Status SessionTargets::Start(ProcessId id,
       done(Gone(id));
       return;
     }
-    target->session()->Start(plan, sink, session, std::move(done));
+    target->session()->Start(plan, sink, session,
+                             [this, id, done](absl::Status status) {
+                               // It may have turned out what the process cannot give.
+                               if (!status.ok()) DescribeAgain(id);
+                               done(std::move(status));
+                             });
     // The plan is in place, so it applies from the first dispatch when the process
     // continues.
     target->AcknowledgeMapped();
@@ -108,6 +113,16 @@ absl::Status SessionTargets::Start(ProcessId id,
     nanosleep(&pause, nullptr);
   }
   return *result;
+}
+
+void SessionTargets::DescribeAgain(ProcessId id) {
+  Target* target = recorder_->FindTarget(id);
+  if (target == nullptr) return;
+  auto description = target->session()->Describe(target->opened().sdk_missing);
+  if (!description.has_value()) return;
+  absl::MutexLock lock(&mutex_);
+  const auto found = targets_.find(id);
+  if (found != targets_.end()) found->second = *std::move(description);
 }
 
 absl::Status SessionTargets::Stop(ProcessId id) {

@@ -51,6 +51,9 @@ class SessionTargets : public SessionBackend, public TargetObserver {
   // Runs `work` on the recorder's thread and waits until it calls its argument.
   absl::Status Ask(std::function<void(TargetSession::Done)> work);
 
+  // On the recorder's thread.
+  void DescribeAgain(ProcessId id);
+
   const std::function<void(ProcessId, bool)> arrived_;
   const std::function<void(ProcessId)> missed_;
   Recorder* recorder_ = nullptr;

@@ -149,10 +149,14 @@ std::optional<TargetDescription> TargetSession::Describe(
     description.missing_reason =
         memory_->entered_late() ? kAttachedLate : kArmedWithHsaTools;
     // Whether it can be added is determined when a session needs it.
-    if (late_sdk_.has_value()) {
-      description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
+    if (!sdk_refusal_.empty()) {
+      description.missing_reason = absl::StrCat(kLoadedAtStart, sdk_refusal_);
+    } else {
+      if (late_sdk_.has_value()) {
+        description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
+      }
+      if (memory_->entered_late()) AddLateApi(&description);
     }
-    if (memory_->entered_late()) AddLateApi(&description);
   }
   description.functions = functions_;
   description.gpus = Gpus();
@@ -377,6 +381,11 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   } else {
     Stop();
     stopped_ = nullptr;  // it never began
+    // Nothing else that is asked for can be wrong before the SDK is there.
+    const bool adds_sdk = waiting.patience_ns == kLateAnswerNs;
+    if (adds_sdk && memory_->backend().sdk_version == 0) {
+      sdk_refusal_ = std::string(status.message());
+    }
   }
   waiting.done(status);
 }

@@ -125,6 +125,7 @@ class TargetSession {
   const ProcessOutput output_;
   OutputSet* output_set_;
   std::optional<SdkSearch> late_sdk_;
+  std::string sdk_refusal_;  // why it could not be added; empty: not tried, or it was
 
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;

@@ -59,9 +59,15 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
   discovery.wanted = std::move(options.wanted);
   discovery.arm = [libraries, probe = probe_](pid_t pid) {
     ArmedLibraries::Mapped mapped = libraries->ArmMappedBy(pid, probe);
-    return LibraryDiscoveryOptions::Armed{
-        std::move(mapped.armed), !mapped.rejected.empty(), mapped.without_room > 0};
+    LibraryDiscoveryOptions::Armed result;
+    result.cookies = std::move(mapped.armed);
+    for (const RejectedLibrary& one : mapped.rejected) {
+      (one.may_be_runtime ? result.rejected : result.foreign) = true;
+    }
+    result.without_room = mapped.without_room > 0;
+    return result;
   };
+  discovery.is_foreign = IsForeignFile;
   discovery.sweep = [libraries, probe = probe_](
                         bool all, const LibraryDiscoveryOptions::Forget& forget) {
     const auto removed = libraries->RemoveUnused(

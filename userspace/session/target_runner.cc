@@ -23,6 +23,11 @@ std::string Name(ProcessId target) {
   return absl::StrCat("process ", target.pid);
 }
 
+// Whether these are some of the other kinds, but not all.
+bool IsPartOf(uint32_t kinds, uint32_t others) {
+  return kinds != others && (kinds & ~others) == 0;
+}
+
 class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetRun> {
  public:
   TargetRun(std::shared_ptr<TargetOwners> owners, RunSpec spec,
@@ -169,6 +174,12 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
     if (BootNs() - begin < kPatienceNs && LeaveOut(counter, **plan, &filters)) {
       missing.push_back(counter);
       notes = {LeftOutCounters(missing)};
+      continue;
+    }
+    // Or that it cannot get its SDK: the rest may do without.
+    if (auto again = backend.Describe(target);
+        again.ok() && IsPartOf(again->record_kinds, description->record_kinds)) {
+      description = std::move(again);
       continue;
     }
     return Refuse(target,

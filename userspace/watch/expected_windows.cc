@@ -64,6 +64,11 @@ void ExpectedWindows::NoteNotProbed(pid_t pid, MissReason why) {
   expected_.erase(found);
 }
 
+void ExpectedWindows::Dismiss(pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  expected_.erase(pid);
+}
+
 bool ExpectedWindows::NoteDriverUse(const ProcessId& process) {
   if (functions_.has_window(process.pid)) return false;
   absl::MutexLock lock(&mutex_);

@@ -68,6 +68,8 @@ class ExpectedWindows {
   // Its copy has a probe now, or never will for this reason.
   void NoteProbed(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteNotProbed(pid_t pid, MissReason why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What it has mapped is no runtime.
+  void Dismiss(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // The kernel driver knows the process, so its runtime has started. True if no window
   // of it was seen and none is expected: it is counted, once.
   bool NoteDriverUse(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);

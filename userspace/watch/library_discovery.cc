@@ -192,6 +192,7 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
     expected_->NoteProbed(event.pid);
     return;
   }
+  file->second.path = event.path;
   file->second.loaders.insert(event.pid);
   if (is_new) to_arm_.push_back(key);
   new_files_ = true;
@@ -276,6 +277,7 @@ void LibraryDiscovery::ArmFiles() {
 void LibraryDiscovery::ArmOne(const FileKey& key) {
   LibraryDiscoveryOptions::Armed armed;
   std::set<pid_t> tried;
+  std::string path;
   uint64_t forgotten = 0;
   for (;;) {
     // A process may have ended before its mappings were read: another one leads to the
@@ -284,6 +286,7 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
     {
       absl::MutexLock lock(&mutex_);
       forgotten = forgotten_;
+      path = files_[key].path;
       for (pid_t loader : files_[key].loaders) {
         if (tried.count(loader) == 0) pid = loader;
       }
@@ -291,7 +294,15 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
     if (pid == 0) break;
     tried.insert(pid);
     armed = Arm(pid);
-    if (!armed.cookies.empty() || armed.rejected || armed.without_room) break;
+    if (!armed.cookies.empty() || armed.rejected || armed.foreign ||
+        armed.without_room) {
+      break;
+    }
+  }
+  if (armed.cookies.empty() && !armed.rejected && !armed.without_room &&
+      options_.is_foreign != nullptr) {
+    const dev_t device = makedev(key.device_major, key.device_minor);
+    armed.foreign = armed.foreign || options_.is_foreign(path, device, key.inode);
   }
   const bool complete =
       !armed.cookies.empty() && !armed.rejected && !armed.without_room;
@@ -312,12 +323,20 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
         expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
       } else if (armed.rejected) {
         expected_->NoteNotProbed(pid, MissReason::kNotProbed);
+      } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(pid)) {
+        expected_->Dismiss(pid);
       } else {
         expected_->NoteProbed(pid);
       }
     }
   }
   wake_.Signal();
+}
+
+bool LibraryDiscovery::LoadsAnother(pid_t pid) const {
+  return std::any_of(files_.begin(), files_.end(), [pid](const auto& entry) {
+    return entry.second.loaders.count(pid) > 0;
+  });
 }
 
 LibraryDiscoveryOptions::Armed LibraryDiscovery::Arm(pid_t pid) {

@@ -52,11 +52,15 @@ struct LibraryDiscoveryOptions {
   struct Armed {
     std::vector<uint64_t> cookies;  // probes that are in place now
     bool rejected = false;          // a copy cannot be probed
+    bool foreign = false;           // a file has the name, but is no runtime
     bool without_room = false;      // there are as many probes as there may be
   };
   // Puts probes on the copies that a process has mapped. On threads of their own,
   // because reading a file may take any time.
   std::function<Armed(pid_t)> arm;
+  // Whether this file is no runtime, if it is still at `path`: the processes that had
+  // mapped it have ended. On threads of their own, too.
+  std::function<bool(const std::string& path, dev_t device, ino_t inode)> is_foreign;
   // Removes probes that nobody needs any more: of deleted files, or `all`. Calls
   // `forget` before it looks who has mapped them, with what it may remove. False if
   // none was removed. Never two calls at a time.
@@ -107,6 +111,7 @@ class LibraryDiscovery {
     auto operator<=>(const FileKey&) const = default;
   };
   struct File {
+    std::string path;  // as the kernel has it
     bool armed = false;
     std::vector<uint64_t> cookies;  // if armed
     std::set<pid_t> loaders;        // while not: processes that wait for it
@@ -137,6 +142,8 @@ class LibraryDiscovery {
   // Arms files until there is nothing left to do.
   void ArmFiles() ABSL_LOCKS_EXCLUDED(mutex_);
   void ArmOne(const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The process has mapped a file that has not been looked at yet.
+  bool LoadsAnother(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts probes on what a process has mapped. If there is no room for them, probes that
   // nobody uses are removed first.
   LibraryDiscoveryOptions::Armed Arm(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,9 +1,12 @@
 #include "userspace/watch/library_scanner.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <map>
 #include <utility>
@@ -21,6 +24,18 @@ namespace {
 
 // Any user can have files with such names.
 constexpr size_t kMostRejected = 64;
+
+// No loader takes anything else.
+bool IsElf(int fd) {
+  char magic[SELFMAG];
+  return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+         memcmp(magic, ELFMAG, sizeof(magic)) == 0;
+}
+
+// `found`: of hsa_init in this file.
+bool MayBeRuntime(int fd, const absl::Status& found) {
+  return found.ok() || (!absl::IsNotFound(found) && IsElf(fd));
+}
 
 // Collects files by inode; remembers what each process maps.
 class Collection {
@@ -48,9 +63,10 @@ class Collection {
     }
     auto offset = FindFunctionFileOffset(file->fd(), "hsa_init");
     absl::Status usable = offset.status();
+    const bool may_be_runtime = MayBeRuntime(file->fd(), usable);
     if (usable.ok()) usable = CheckProbeInstruction(file->fd(), *offset);
     if (!usable.ok()) {
-      Reject(path, usable);
+      Reject(path, usable, may_be_runtime);
       by_inode_[key] = -1;
       return -1;
     }
@@ -85,9 +101,10 @@ class Collection {
     if (most_ != 0 && taken_ >= most_) return false;
     return uid == 0 || most_per_user_ == 0 || taken_of_[uid] < most_per_user_;
   }
-  void Reject(const std::string& path, const absl::Status& why) {
+  void Reject(const std::string& path, const absl::Status& why,
+              bool may_be_runtime = true) {
     if (scan.rejected.size() < kMostRejected) {
-      scan.rejected.push_back({path, std::string(why.message())});
+      scan.rejected.push_back({path, std::string(why.message()), may_be_runtime});
     }
   }
   const uint32_t most_, most_per_user_;
@@ -138,6 +155,13 @@ void AddMapped(pid_t pid, Collection* collection) {
 }
 
 }  // namespace
+
+bool IsForeignFile(const std::string& path, dev_t device, ino_t inode) {
+  const auto file = CheckedFile::Open(path);
+  return file.ok() && file->device() == device && file->inode() == inode &&
+         !MayBeRuntime(file->fd(),
+                       FindFunctionFileOffset(file->fd(), "hsa_init").status());
+}
 
 std::vector<std::string> LibraryScanOptions::DefaultLibraryPlaces() {
   const std::string name = "/libhsa-runtime64*.so*";

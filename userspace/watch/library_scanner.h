@@ -33,7 +33,12 @@ struct LibraryCopy {
 struct RejectedLibrary {
   std::string path;
   std::string reason;
+  // It may be a runtime all the same: windows of processes that start it are missed.
+  bool may_be_runtime = true;
 };
+
+// Whether the file at `path` is this one, and no runtime.
+bool IsForeignFile(const std::string& path, dev_t device, ino_t inode);
 
 struct LibraryScan {
   std::vector<LibraryCopy> copies;

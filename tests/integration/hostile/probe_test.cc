@@ -105,6 +105,39 @@ TEST_F(HostileProbeTest, AFileThatIsWrittenLosesItsProbe) {
   EXPECT_EQ(changed[0]["path"], library_);
 }
 
+// Files that have the runtime's name and nothing else of it, in processes that end at
+// once: nothing was missed, and nobody else can make it look so.
+TEST_F(HostileProbeTest, FilesThatAreNoRuntimeAreNotMissed) {
+  LiveService service;
+  ASSERT_TRUE(service.ready());
+  constexpr char kMapAll[] =
+      "import mmap, os, sys\n"
+      "for number in range(60):\n"
+      "    if os.fork() == 0:\n"
+      "        folder = sys.argv[1] + '/' + str(number)\n"
+      "        os.mkdir(folder)\n"
+      "        path = folder + '/libhsa-runtime64.so.1'\n"
+      "        open(path, 'wb').write(b'x' * 5000)\n"
+      "        file = os.open(path, os.O_RDONLY)\n"
+      "        mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE,\n"
+      "                  prot=mmap.PROT_READ | mmap.PROT_EXEC)\n"
+      "        os._exit(0)\n"
+      "    if number % 2: os.wait()\n"
+      "while True:\n"
+      "    try: os.wait()\n"
+      "    except ChildProcessError: break\n";
+  const Finished mapped = Child({"/usr/bin/python3", "-c", kMapAll, users_}).Wait();
+  EXPECT_TRUE(mapped.exited_with(0)) << mapped.errors;
+  Neighbour neighbour(100);
+  neighbour.Finish();
+  neighbour.ExpectComplete(service.Stop());
+  const auto summaries = service.watcher().Events("summary");
+  ASSERT_EQ(summaries.size(), 1u);
+  for (const auto& [reason, count] : summaries[0]["missed_windows"].items()) {
+    EXPECT_EQ(count, 0) << reason;
+  }
+}
+
 // A Python environment of a user's own, with its own copy of the runtime.
 TEST_F(HostileProbeTest, AUsersOwnLibraryIsStillRecorded) {
   GiveTo(kHonestUid);

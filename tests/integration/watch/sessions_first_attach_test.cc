@@ -89,6 +89,17 @@ TEST_F(FirstAttachTest, AnSdkThatRefusesIsReported) {
   End(target.get());
 }
 
+// It turns out only when the SDK is there: what nobody has named is left out then, too.
+TEST_F(FirstAttachTest, WhatARefusingSdkCannotGiveIsLeftOut) {
+  auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=refuse");
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_EQ(result.value("status", ""), "recorded");
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_THAT(Missing(result, "does not accept a tool now"),
+              testing::IsSupersetOf({"calls of the HIP API", "markers"}));
+  End(target.get());
+}
+
 // Whatever the instant, the process is unharmed, and what it did not record is no
 // success.
 TEST_F(FirstAttachTest, ARecordingThatEndsWhileTheSdkIsAdded) {

@@ -1,6 +1,8 @@
 // Busy rings are read where they are.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <memory>
 #include <vector>
@@ -19,6 +21,7 @@ constexpr uint64_t kRingBytes = 4096;
 class CollectorRingsTest : public testing::Test {
  protected:
   void SetUp() override {
+    if (!views_.available()) GTEST_SKIP() << "needs userfaultfd";
     auto memory = CollectorMemory::MapFd(fake_.fd(), FakeCollector::Config());
     ASSERT_TRUE(memory.ok()) << memory.status();
     memory_ = *std::move(memory);
@@ -104,10 +107,30 @@ TEST_F(CollectorRingsTest, ARingWithoutPositionsIsNotRead) {
   EXPECT_TRUE(memory_->View(0, 1).empty());
 }
 
+// A hole is not filled at the service's expense: it costs that target its records.
+TEST_F(CollectorRingsTest, AHoleStaysAHole) {
+  Publish(0, FakeCollector::kSlots);
+  memory_->Snapshot();
+  ASSERT_EQ(memory_->View(0, SIZE_MAX).size(), FakeCollector::kSlots);
+  EXPECT_EQ(fallocate(fake_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(fake_.control()->rings_offset + kRingBytes),
+                      kRingBytes),
+            0);
+  struct stat before = {}, after = {};
+  ASSERT_EQ(fstat(fake_.fd(), &before), 0);
+  uint64_t sum = 0;
+  for (const RecordSlot& slot : memory_->View(0, SIZE_MAX)) sum += slot.kind();
+  EXPECT_LT(sum, FakeCollector::kSlots * ROCATTACH_RECORD_DISPATCH);
+  ASSERT_EQ(fstat(fake_.fd(), &after), 0);
+  EXPECT_EQ(after.st_blocks, before.st_blocks) << "the hole got a page";
+  EXPECT_FALSE(memory_->intact());
+}
+
 // Through all of it.
 using ViewedTargetTest = TargetTest;
 TEST_F(ViewedTargetTest, EveryRecordIsTakenOnce) {
   RingViews views(2 * kRingBytes);
+  if (!views.available()) GTEST_SKIP() << "needs userfaultfd";
   FakeCollector fake;
   fake.AddKernel(1, "gemm");
   const std::unique_ptr<Target> target = NewTarget(Attached());

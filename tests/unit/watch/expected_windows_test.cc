@@ -59,6 +59,16 @@ TEST_F(ExpectedWindowsTest, AWindowThatIsSeenIsNotMissed) {
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
 
+TEST_F(ExpectedWindowsTest, WhatIsNoRuntimeHasNoWindow) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  ticks_.clear();
+  expected.Dismiss(kPid);
+  EXPECT_TRUE(expected.empty());
+  Settle(&expected);
+  EXPECT_EQ(Sum(expected.missed()), 0u);
+}
+
 // The record of a mapping may be read after the window was served.
 TEST_F(ExpectedWindowsTest, AWindowThatCameFirstCounts) {
   ExpectedWindows expected = Make();

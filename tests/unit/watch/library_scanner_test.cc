@@ -68,6 +68,36 @@ TEST_F(ScanTest, ForeignFilesAreRejectedByName) {
   }
 }
 
+// Anybody can give a file the runtime's name. A window is only missed of what can be
+// started.
+TEST_F(ScanTest, WhatCannotBeARuntimeIsKnown) {
+  const auto may_be = [&](const std::string& content) {
+    const std::string path = directory_ + "/libhsa-runtime64.so";
+    std::ofstream(path) << content;
+    const LibraryScan scan = Scan({path});
+    EXPECT_EQ(scan.rejected.size(), 1u);
+    return scan.rejected.empty() || scan.rejected[0].may_be_runtime;
+  };
+  EXPECT_FALSE(may_be(""));
+  EXPECT_FALSE(may_be("not an ELF file"));
+  EXPECT_TRUE(may_be("\177ELF and what only our reader may not understand"));
+  std::ifstream other("/usr/lib/x86_64-linux-gnu/libc.so.6");
+  EXPECT_FALSE(may_be({std::istreambuf_iterator<char>(other), {}})) << "no hsa_init";
+}
+
+TEST_F(ScanTest, AFileIsForeignIfItIsTheOneThatIsMeant) {
+  const std::string path = directory_ + "/libhsa-runtime64.so";
+  std::ofstream(path) << "not an ELF file";
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_TRUE(IsForeignFile(path, info.st_dev, info.st_ino));
+  EXPECT_FALSE(IsForeignFile(path, info.st_dev, info.st_ino + 1));
+  EXPECT_FALSE(IsForeignFile(path, info.st_dev + 1, info.st_ino));
+  EXPECT_FALSE(IsForeignFile(path + ".gone", info.st_dev, info.st_ino));
+  std::ofstream(path) << "\177ELF and more";
+  EXPECT_FALSE(IsForeignFile(path, info.st_dev, info.st_ino));
+}
+
 // Some devices do something when they are opened: a link to one is not opened.
 TEST_F(ScanTest, DevicesBehindLinksAreNotOpened) {
   const std::string fifo = directory_ + "/fifo";

@@ -61,6 +61,7 @@ class NotedSignals {
 absl::StatusOr<pid_t> Spawn(const std::string& program,
                             const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) {
     argv.push_back(const_cast<char*>(word.c_str()));
   }

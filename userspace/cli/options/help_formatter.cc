@@ -116,7 +116,7 @@ std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
   if (!option->get_excludes().empty()) {
     notes.push_back(absl::StrCat("not with ", NamesOf(option->get_excludes())));
   }
-  const std::string description = option->get_description();
+  std::string description = option->get_description();
   if (notes.empty()) return description;
   return absl::StrCat(description, description.empty() ? "(" : " (",
                       absl::StrJoin(notes, "; "), ")");

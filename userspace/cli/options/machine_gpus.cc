@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
@@ -44,7 +45,8 @@ std::vector<Gpu> ReadGpus(const std::string& topology) {
   for (const std::string& name : entries->names) {
     uint32_t node = 0;
     if (!absl::SimpleAtoi(name, &node)) continue;
-    auto properties = ReadFile(nodes + "/" + name + "/properties", kMaxProperties);
+    auto properties =
+        ReadFile(absl::StrCat(nodes, "/", name, "/properties"), kMaxProperties);
     if (!properties.ok()) continue;
     Gpu gpu = ParseProperties(*properties);
     gpu.node = node;

@@ -53,8 +53,8 @@ void ConvertProgress::Update(const ReadStats& stats) {
 std::string ConvertProgress::Line(uint64_t bytes, uint64_t total_bytes,
                                   uint64_t records, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(records) / seconds : 0;
-  const std::string counted = absl::StrCat(
-      HumanCount(records), " records, ", HumanCount(static_cast<uint64_t>(rate)), "/s");
+  std::string counted = absl::StrCat(HumanCount(records), " records, ",
+                                     HumanCount(static_cast<uint64_t>(rate)), "/s");
   if (total_bytes == 0) return counted;
   const double part =
       std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total_bytes));
