@@ -137,7 +137,7 @@ bool CollectorMemory::TryLock() {
 
 CollectorMemory::~CollectorMemory() {
   for (const Position& position : positions_) {
-    if (position.viewed) views_->Return(geometry_.ring_stride - kPage);
+    if (position.mapped) views_->Return(geometry_.ring_stride - kPage);
   }
   guard_.reset();
   munmap(base_, geometry_.total_bytes);

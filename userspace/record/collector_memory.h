@@ -145,12 +145,13 @@ class CollectorMemory {
   // From now on busy rings are mapped, as long as `views`, which must outlive this
   // object, has room for them.
   void ViewWith(RingViews* views) { views_ = views; }
-  // Up to `most` slots of ring `index` where they are, none after the snapshot; empty if
-  // the ring is not mapped. The target can change them at any time: whoever reads a word
-  // must not read it again.
-  absl::Span<const RecordSlot> View(uint32_t index, size_t most) const;
-  // The first `count` slots of the last View() are free for the collector again.
-  void Consume(uint32_t index, size_t count);
+  // Takes up to `most` slots of ring `index` where they are, none after the snapshot.
+  // Empty if the ring is not mapped, or if there is a view already: whoever takes records
+  // may run a program's code, which may drain again. The target can change the slots at
+  // any time: whoever reads a word must not read it again.
+  absl::Span<const RecordSlot> View(uint32_t index, size_t most);
+  // The slots of the view are free for the collector again.
+  void EndView();
   uint32_t ring_count() const { return geometry_.ring_count; }
   uint32_t ring_slots() const { return geometry_.ring_slots; }
   // Rings from this number on had no record at the snapshot.
@@ -192,8 +193,10 @@ class CollectorMemory {
   // Reads through the descriptor; false, and never again, if that fails.
   bool Read(uint64_t offset, void* to, size_t bytes) const;
   // Maps a ring that has become busy, or unmaps one that no longer is.
-  void UpdateView(uint32_t index);
-  void EndView(uint32_t index);
+  void UpdateMapping(uint32_t index);
+  void Unmap(uint32_t index);
+  // What has been taken is free for the collector again, unless it is being viewed.
+  void FreeTaken(uint32_t index);
   // Where the slots of a ring begin.
   uint64_t SlotsOffset(uint32_t index) const;
   CollectorAccount TotalAccount() const;
@@ -219,12 +222,13 @@ class CollectorMemory {
     uint64_t head = 0;
     uint64_t tail = 0;
     bool corrupt = false;
-    bool viewed = false;  // all of it is mapped
+    bool mapped = false;  // all of it
     uint8_t quiet = 0;    // snapshots in a row that found few records
   };
   std::vector<Position> positions_;
   RingViews* views_ = nullptr;
-  uint64_t most_waiting_ = 0;  // records in any ring, see TakeRingFill()
+  std::optional<uint32_t> viewed_ring_;  // of which there is a view
+  uint64_t most_waiting_ = 0;            // records in any ring, see TakeRingFill()
   bool taken_over_ = false;
   bool locked_ = false;  // by us: no other service is alive that reads it
   pid_t owner_ = 0;

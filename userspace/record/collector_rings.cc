@@ -51,7 +51,7 @@ void CollectorMemory::Snapshot() {
     }
     position.head = head;
     most_waiting_ = std::max(most_waiting_, head - position.tail);
-    if (views_ != nullptr) UpdateView(i);
+    if (views_ != nullptr) UpdateMapping(i);
   }
   dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
                                         geometry_.dictionary_bytes);
@@ -81,30 +81,31 @@ uint64_t CollectorMemory::SlotsOffset(uint32_t index) const {
          ROCATTACH_RING_HEADER_BYTES;
 }
 
-void CollectorMemory::UpdateView(uint32_t index) {
+void CollectorMemory::UpdateMapping(uint32_t index) {
   Position& position = positions_[index];
   const uint64_t waiting = position.head - position.tail;
   const uint64_t busy = std::min<uint64_t>(kBusyRecords, geometry_.ring_slots / 2);
-  if (!position.viewed) {
-    const uint64_t bytes = geometry_.ring_stride - kPage;
-    if (waiting < busy || bytes == 0 || !intact() || !views_->Take(bytes)) return;
-    const uint64_t offset =
-        geometry_.rings_offset + index * geometry_.ring_stride + kPage;
-    position.viewed = MapPart(offset, bytes).ok();
-    position.quiet = 0;
-    if (!position.viewed) {
-      views_->Return(bytes);
-    } else if (!views_->KeepHoles(base_ + offset, bytes)) {
-      EndView(index);
-    }
+  if (position.mapped) {
+    position.quiet =
+        waiting < busy / 4 ? static_cast<uint8_t>(position.quiet + 1) : uint8_t{0};
+    if (position.quiet >= kQuietSnapshots) Unmap(index);
     return;
   }
-  position.quiet =
-      waiting < busy / 4 ? static_cast<uint8_t>(position.quiet + 1) : uint8_t{0};
-  if (position.quiet >= kQuietSnapshots) EndView(index);
+  const uint64_t bytes = geometry_.ring_stride - kPage;
+  if (waiting < busy || bytes == 0 || !intact() || !views_->Take(bytes)) return;
+  const uint64_t offset =
+      geometry_.rings_offset + index * geometry_.ring_stride + kPage;
+  position.mapped = MapPart(offset, bytes).ok();
+  position.quiet = 0;
+  if (!position.mapped) {
+    views_->Return(bytes);
+  } else if (!views_->KeepHoles(base_ + offset, bytes)) {
+    Unmap(index);
+  }
 }
 
-void CollectorMemory::EndView(uint32_t index) {
+void CollectorMemory::Unmap(uint32_t index) {
+  if (viewed_ring_.has_value()) return;  // later
   const uint64_t bytes = geometry_.ring_stride - kPage;
   uint8_t* const at =
       base_ + geometry_.rings_offset + index * geometry_.ring_stride + kPage;
@@ -114,24 +115,33 @@ void CollectorMemory::EndView(uint32_t index) {
            0) == MAP_FAILED) {
     return;
   }
-  positions_[index].viewed = false;
+  positions_[index].mapped = false;
   views_->Return(bytes);
 }
 
-absl::Span<const RecordSlot> CollectorMemory::View(uint32_t index, size_t most) const {
-  const Position& position = positions_[index];
-  if (position.corrupt || !position.viewed) return {};
+absl::Span<const RecordSlot> CollectorMemory::View(uint32_t index, size_t most) {
+  Position& position = positions_[index];
+  if (position.corrupt || !position.mapped || viewed_ring_.has_value()) return {};
   const uint64_t first = position.tail & (geometry_.ring_slots - 1);
   const uint64_t count = std::min<uint64_t>(
       {position.head - position.tail, most, geometry_.ring_slots - first});
+  if (count == 0) return {};
+  position.tail += count;
+  viewed_ring_ = index;
   return {reinterpret_cast<const RecordSlot*>(base_ + SlotsOffset(index)) + first,
           count};
 }
 
-void CollectorMemory::Consume(uint32_t index, size_t count) {
-  Position& position = positions_[index];
-  position.tail += count;
-  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
+void CollectorMemory::EndView() {
+  if (!viewed_ring_.has_value()) return;
+  const uint32_t index = *viewed_ring_;
+  viewed_ring_.reset();
+  FreeTaken(index);
+}
+
+void CollectorMemory::FreeTaken(uint32_t index) {
+  if (viewed_ring_ == index) return;
+  __atomic_store_n(&ring(index)->tail, positions_[index].tail, __ATOMIC_RELEASE);
 }
 
 size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
@@ -149,7 +159,8 @@ size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
     position.corrupt = true;
     return 0;
   }
-  Consume(index, count);
+  position.tail += count;
+  FreeTaken(index);
   return count;
 }
 

@@ -261,7 +261,7 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
     if (const auto view = memory_->View(next_ring_, most); !view.empty()) {
       count = view.size();
       spent += records_->Take(next_ring_, view);
-      memory_->Consume(next_ring_, count);
+      memory_->EndView();
     } else {
       count = memory_->Drain(next_ring_, absl::MakeSpan(slots).first(most));
       const auto copied = absl::MakeConstSpan(slots).first(count);

@@ -45,7 +45,7 @@ class CollectorRingsTest : public testing::Test {
         EXPECT_EQ(record.correlation_id, taken_[ring]++);
       }
       count += view.size();
-      memory_->Consume(ring, view.size());
+      memory_->EndView();
       EXPECT_EQ(fake_.ring(ring)->tail, taken_[ring]);
     }
   }
@@ -102,16 +102,41 @@ TEST_F(CollectorRingsTest, ARingWithoutPositionsIsNotRead) {
   Publish(0, kBusy);
   memory_->Snapshot();
   EXPECT_FALSE(memory_->View(0, 1).empty());
+  memory_->EndView();
   fake_.ring(0)->head -= 5;  // goes back
   memory_->Snapshot();
   EXPECT_TRUE(memory_->View(0, 1).empty());
+}
+
+// What is taken may run a program's code, which drains again.
+TEST_F(CollectorRingsTest, RecordsMayBeDrainedDuringAView) {
+  Publish(0, kBusy + 4);
+  Publish(1, kBusy);
+  memory_->Snapshot();
+  const absl::Span<const RecordSlot> view = memory_->View(0, kBusy);
+  ASSERT_EQ(view.size(), kBusy);
+  EXPECT_TRUE(memory_->View(0, kBusy).empty());
+  EXPECT_TRUE(memory_->View(1, kBusy).empty());
+  std::vector<RecordSlot> out(FakeCollector::kSlots);
+  EXPECT_EQ(memory_->Drain(0, absl::MakeSpan(out)), 4u);
+  EXPECT_EQ(memory_->Drain(1, absl::MakeSpan(out)), kBusy);
+  for (int i = 0; i < 100; ++i) memory_->Snapshot();  // the ring stays mapped
+  rocattach_dispatch record;
+  memcpy(&record, view.back().bytes, sizeof(record));
+  EXPECT_EQ(record.correlation_id, kBusy - 1);
+  EXPECT_EQ(fake_.ring(0)->tail, 0u) << "still in use";
+  EXPECT_EQ(fake_.ring(1)->tail, kBusy);
+  memory_->EndView();
+  EXPECT_EQ(fake_.ring(0)->tail, kBusy + 4);
+  EXPECT_EQ(memory_->Account().delivered, 2 * kBusy + 4);
 }
 
 // A hole is not filled at the service's expense: it costs that target its records.
 TEST_F(CollectorRingsTest, AHoleStaysAHole) {
   Publish(0, FakeCollector::kSlots);
   memory_->Snapshot();
-  ASSERT_EQ(memory_->View(0, SIZE_MAX).size(), FakeCollector::kSlots);
+  const absl::Span<const RecordSlot> view = memory_->View(0, SIZE_MAX);
+  ASSERT_EQ(view.size(), FakeCollector::kSlots);
   EXPECT_EQ(fallocate(fake_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(fake_.control()->rings_offset + kRingBytes),
                       kRingBytes),
@@ -119,7 +144,7 @@ TEST_F(CollectorRingsTest, AHoleStaysAHole) {
   struct stat before = {}, after = {};
   ASSERT_EQ(fstat(fake_.fd(), &before), 0);
   uint64_t sum = 0;
-  for (const RecordSlot& slot : memory_->View(0, SIZE_MAX)) sum += slot.kind();
+  for (const RecordSlot& slot : view) sum += slot.kind();
   EXPECT_LT(sum, FakeCollector::kSlots * ROCATTACH_RECORD_DISPATCH);
   ASSERT_EQ(fstat(fake_.fd(), &after), 0);
   EXPECT_EQ(after.st_blocks, before.st_blocks) << "the hole got a page";
