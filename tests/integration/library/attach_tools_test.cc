@@ -93,6 +93,9 @@ struct SampleTool {
 class SampleToolTest : public AttachLibraryTest,
                        public testing::WithParamInterface<SampleTool> {};
 
+// Longer than the target takes on a crowded machine once it has been attached to.
+constexpr int kAttachedMsec = 6000;
+
 TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
@@ -104,10 +107,12 @@ TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
           std::filesystem::path(ROCATTACH_TEST_OLD_LIBRARY).parent_path().string()};
   const std::string tool = GetParam().tool;
   const bool python = tool.ends_with(".py");
-  const std::string command = "cd '" + working.path() + "' && exec " +
-                              (python ? "/usr/bin/python3 " : "") + tool + " " +
-                              GetParam().library + " " + target.text() + " 6000";
-  Child running({"sh", "-c", command}, options);
+  std::vector<std::string> command = {tool, GetParam().library, target.text(),
+                                      std::to_string(kAttachedMsec)};
+  if (python) command.insert(command.begin(), "/usr/bin/python3");
+  // In that folder.
+  command.insert(command.begin(), {"env", "-C", working.path()});
+  Child running(command, options);
   EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
   target.ExpectEnd();
   const Finished run = running.Wait();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/silent_recorder_observer.h"
 #include "tests/unit/record/recorder_fixture.h"
 #include "userspace/base/clock.h"
 #include "userspace/stream/decoder.h"
@@ -162,13 +163,7 @@ TEST_F(RecorderTest, OverItsBudgetItSamplesAndSaysSo) {
   RecorderOptions options;
   options.output = {directory_.path(), "budget", {}};
   options.budget.cpu_percent = 1e-6;
-  struct Levels : RecorderObserver {
-    void OnVerdict(const v1::Process&, const v1::WindowEvent&) override {}
-    void OnEnd(const v1::Process&, const v1::ProcessEnd&,
-               const v1::LossAccount&) override {}
-    void OnNotBelievable(const v1::Process&, const std::string&) override {}
-    void OnRecordingPaused(const absl::Status&) override {}
-    void OnRecordingResumed(uint64_t) override {}
+  struct Levels : testing_support::SilentRecorderObserver<RecorderObserver> {
     void OnSampling(const SamplingLevel& level, const std::string& why) override {
       EXPECT_NE(why.find("processor "), std::string::npos) << why;
       levels.push_back(level);
