@@ -66,17 +66,18 @@ static struct range* find_start(uintptr_t start, HSA_POINTER_TYPE type) {
   return NULL;
 }
 
+enum { kPointer = sizeof(void*) };  // of an entry of memory.ranges
+
 static bool insert(struct range* range) {
   if (memory.count == memory.capacity) {
     size_t capacity = memory.capacity ? memory.capacity * 2 : 256;
-    struct range** grown = realloc(memory.ranges, capacity * sizeof(*grown));
+    struct range** grown = realloc(memory.ranges, capacity * kPointer);
     if (grown == NULL) return false;
     memory.ranges = grown;
     memory.capacity = capacity;
   }
   size_t at = upper_bound(range->start);
-  memmove(&memory.ranges[at + 1], &memory.ranges[at],
-          (memory.count - at) * sizeof(memory.ranges[0]));
+  memmove(&memory.ranges[at + 1], &memory.ranges[at], (memory.count - at) * kPointer);
   memory.ranges[at] = range;
   memory.count++;
   return true;
@@ -85,8 +86,7 @@ static bool insert(struct range* range) {
 static void erase(struct range* range) {
   for (size_t i = upper_bound(range->start); i > 0; i--) {
     if (memory.ranges[i - 1] != range) continue;
-    memmove(&memory.ranges[i - 1], &memory.ranges[i],
-            (memory.count - i) * sizeof(memory.ranges[0]));
+    memmove(&memory.ranges[i - 1], &memory.ranges[i], (memory.count - i) * kPointer);
     memory.count--;
     free(range);
     return;

@@ -93,6 +93,7 @@ static void copy_rect(struct simgpu_queue* queue, const uint32_t* packet) {
       uint64_t from = (z * source.slice_pitch + y * source.pitch) << log2_element;
       uint64_t to = (z * destination.slice_pitch + y * destination.pitch)
                     << log2_element;
+      // The program chooses the addresses. NOLINTNEXTLINE(clang-analyzer-core.*)
       memmove(destination.base + to, source.base + from, width);
     }
   }
@@ -216,7 +217,7 @@ enum simgpu_step simgpu_sdma_step(struct simgpu_queue* queue) {
       queue->halted = true;
       return SIMGPU_IDLE;
     }
-    uint32_t packet[LONGEST_PACKET_DWORDS];
+    uint32_t packet[LONGEST_PACKET_DWORDS] = {0};
     for (uint32_t i = 0; i < dwords && i < LONGEST_PACKET_DWORDS; i++) {
       packet[i] = ring[(at + i) % ring_dwords];
     }

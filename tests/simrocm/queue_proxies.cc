@@ -1,6 +1,7 @@
 #include "tests/simrocm/queue_proxies.h"
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <unordered_set>
 
@@ -58,15 +59,16 @@ hsa_status_t CreateQueue(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t ty
   // Without this the GPU does not write a dispatch's times into its signal.
   status = state.amd_ext.hsa_amd_profiling_set_profiler_enabled_fn(*queue, 1);
   // The runtime calls with it until the end of the process.
-  auto* proxy = new Proxy{*queue, agent};  // NOLINT
+  std::unique_ptr<Proxy> proxy(new Proxy{*queue, agent});
   if (status == HSA_STATUS_SUCCESS) {
-    status =
-        state.amd_ext.hsa_amd_queue_intercept_register_fn(*queue, OnPackets, proxy);
+    status = state.amd_ext.hsa_amd_queue_intercept_register_fn(*queue, OnPackets,
+                                                               proxy.get());
   }
   if (status != HSA_STATUS_SUCCESS) {
     state.destroy_queue(*queue);
     return status;
   }
+  (void)proxy.release();
   std::lock_guard lock(state.mutex);
   state.queues.insert(*queue);
   return HSA_STATUS_SUCCESS;

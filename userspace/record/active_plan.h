@@ -21,6 +21,7 @@ struct ActivePlan {
   uint32_t plan_id = 0;
   std::shared_ptr<const CompiledPlan> plan;
   std::shared_ptr<RecordSink> sink;
+  bool instances = false;          // values of each instance were asked for
   uint64_t dispatches_before = 0;  // that the process had made when it was asked
   uint32_t decided = 1;  // kernels below have been decided in the target's memory
   // By selection and kernel, whether the filter matches the name: 0 not known yet, 1

@@ -83,7 +83,7 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     pending.slots = pending.next = 0;
     pending.instance_slots = pending.next_instances = 0;
     pending.values.clear();
-    pending.instances.clear();
+    DropInstances(&pending);
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
@@ -113,7 +113,7 @@ void SessionRecords::TakeSample(uint32_t ring, const RecordSlot& slot) {
   pending.slots = pending.next = 0;
   pending.instance_slots = pending.next_instances = 0;
   pending.values.clear();
-  pending.instances.clear();
+  DropInstances(&pending);
   if (pending.active == nullptr || pending.sample.slots == 0 ||
       pending.sample.end_ns < pending.sample.begin_ns) {
     EndValues(ring);
@@ -184,9 +184,11 @@ void SessionRecords::TakeText(uint32_t ring, const RecordSlot& slot) {
   const auto text = CopyOf<rocattach_text>(slot);
   if (ring >= pending_calls_.size() || pending_calls_[ring].active == nullptr) return;
   PendingCall& pending = pending_calls_[ring];
-  if (text.slot != pending.next || text.bytes > sizeof(text.text)) {
+  if (text.slot != pending.next || text.bytes > sizeof(text.text) ||
+      pending_text_bytes_ + text.bytes > kMostPendingTextBytes) {
     return EndValues(ring);
   }
+  pending_text_bytes_ += text.bytes;
   pending.record.text.append(text.text, text.bytes);
   if (++pending.next == pending.slots) CompleteCall(&pending);
 }
@@ -194,6 +196,7 @@ void SessionRecords::TakeText(uint32_t ring, const RecordSlot& slot) {
 void SessionRecords::CompleteCall(PendingCall* pending) {
   ++counts_.api_calls;
   ApiCallRecord& record = pending->record;
+  pending_text_bytes_ -= record.text.size();
   // Not all of its parts arrived in order.
   if (pending->next != pending->slots) record.flags |= kApiCallTextCut;
   record.text = (record.flags & kApiCallArguments) != 0 ? CleanLines(record.text)

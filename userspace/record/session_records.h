@@ -96,6 +96,15 @@ class SessionRecords {
     std::vector<rocattach_instance_value> instances;
   };
 
+  // Of all rings together: values of instances, and bytes of text, that wait for the
+  // rest of their operation, whose slots are written one after the other. Beyond that
+  // the operation is invalid, or its text is cut. Room for more than the latter is not
+  // kept.
+  static constexpr size_t kMostPendingInstances =
+      4 * ROCATTACH_MAX_INSTANCE_SLOTS * ROCATTACH_INSTANCES_PER_SLOT;
+  static constexpr size_t kMostPendingTextBytes = 512 << 10;
+  static constexpr size_t kMostKeptInstances = 4096;
+
   // A call whose text is being read.
   struct PendingCall {
     ApiCallRecord record;
@@ -123,6 +132,7 @@ class SessionRecords {
   bool Continues(const Pending& pending, const rocattach_values& values) const;
   // The same without the values themselves, which are not read.
   bool HeadContinues(const Pending& pending, const rocattach_values& values) const;
+  void DropInstances(Pending* pending);
   void Complete(Pending* pending);
   void CompleteDispatch(const Pending& pending);
   void CompleteSample(const Pending& pending);
@@ -156,6 +166,8 @@ class SessionRecords {
   KernelNames* const kernels_;
   std::vector<Pending> pending_;            // by ring
   std::vector<PendingCall> pending_calls_;  // likewise
+  size_t pending_instances_ = 0;            // values, of all rings
+  size_t pending_text_bytes_ = 0;           // likewise
   // Of dispatches without values of instances, and the values of all of them.
   std::vector<CounterOperation> operations_;
   std::vector<rocattach_counter_value> values_;  // as long as it ever had to be

@@ -141,7 +141,8 @@ bool SessionRecords::HeadContinues(const Pending& pending,
       values.slot != pending.next || values.slots <= values.slot || values.count == 0 ||
       values.count > ROCATTACH_VALUES_PER_SLOT ||
       values.of != (sample ? ROCATTACH_RECORD_SAMPLE : ROCATTACH_RECORD_DISPATCH) ||
-      values.instance_slots > ROCATTACH_MAX_INSTANCE_SLOTS) {
+      values.instance_slots >
+          (pending.active->instances ? ROCATTACH_MAX_INSTANCE_SLOTS : 0)) {
     return false;
   }
   if (values.slot > 0) {
@@ -252,10 +253,13 @@ bool SessionRecords::ContinuesInstances(const Pending& pending,
 void SessionRecords::TakeInstances(uint32_t ring, const RecordSlot& slot) {
   const auto instances = CopyOf<rocattach_instances>(slot);
   Pending& pending = PendingOf(ring);
-  if (!ContinuesInstances(pending, instances)) {
+  // Only what is split over two reads of its ring is kept, so there is little at a time.
+  if (!ContinuesInstances(pending, instances) ||
+      pending_instances_ + instances.count > kMostPendingInstances) {
     EndValues(ring);
     return;
   }
+  pending_instances_ += instances.count;
   pending.instances.insert(pending.instances.end(), instances.value,
                            instances.value + instances.count);
   if (++pending.next_instances == pending.instance_slots) Complete(&pending);
@@ -268,6 +272,13 @@ void SessionRecords::EndValues(uint32_t ring) {
   if (ring >= pending_.size()) return;
   CountInvalid(pending_[ring]);
   pending_[ring].of = Pending::Of::kNothing;
+  DropInstances(&pending_[ring]);
+}
+
+void SessionRecords::DropInstances(Pending* pending) {
+  pending_instances_ -= pending->instances.size();
+  pending->instances.clear();
+  if (pending->instances.capacity() > kMostKeptInstances) pending->instances = {};
 }
 
 void SessionRecords::CountInvalid(const Pending& pending) {
@@ -282,6 +293,7 @@ void SessionRecords::Complete(Pending* pending) {
     CompleteSample(*pending);
   }
   pending->of = Pending::Of::kNothing;
+  DropInstances(pending);
 }
 
 CounterRecord SessionRecords::RecordOf(const Pending& pending) {

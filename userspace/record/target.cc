@@ -24,9 +24,14 @@ constexpr uint32_t kInflightAtOnce = 4096;
 // Draining many records at once costs less for each: that part of a ring may fill
 // before.
 constexpr uint32_t kRestingPartOfRing = 16;
-// What they cost, in dispatches.
+// What they cost, in dispatches: an entry costs more if it is long.
 constexpr uint64_t kEntryCost = 8;
+constexpr uint64_t kEntryBytesPerCost = 16;
 constexpr uint64_t kInflightCost = 512;
+// The most that a record may cost: so many slots are read at once that a budget is not
+// exceeded by much.
+constexpr uint64_t kMostSlotCost = 32;
+constexpr uint64_t kLeastSlots = 16;
 
 }  // namespace
 
@@ -233,7 +238,7 @@ void Target::CheckBelief(uint64_t now_ns) {
   not_believable_ = WhyNotBelievable(evidence);
   if (not_believable_.empty()) return;
   sweeping_ = false;
-  session_->Drained();  // notifies waiting callers
+  session_->NotRead();
   memory_->SetRecording(false);
   output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
 }
@@ -241,9 +246,15 @@ void Target::CheckBelief(uint64_t now_ns) {
 uint64_t Target::ReadDictionary(uint64_t budget) {
   uint64_t spent = 0;
   while (!memory_->dictionary_read() && spent < budget) {
-    const auto entries = memory_->NewEntries(kEntryBytesAtOnce);
-    for (const std::vector<uint8_t>& bytes : entries) dictionary_->Take(bytes);
-    spent += kEntryCost * (entries.size() + 1);
+    // As many as the budget allows if they are short.
+    static_assert(sizeof(rocattach_entry) >= kEntryBytesPerCost);
+    const uint64_t most = kEntryBytesPerCost * ((budget - spent) / kEntryCost);
+    const auto entries = memory_->NewEntries(std::min(kEntryBytesAtOnce, most));
+    spent += kEntryCost;
+    for (const std::vector<uint8_t>& bytes : entries) {
+      dictionary_->Take(bytes);
+      spent += kEntryCost + bytes.size() / kEntryBytesPerCost;
+    }
   }
   return spent;
 }
@@ -256,7 +267,8 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
   uint32_t empty = 0;
   while (empty < rings && spent < budget) {
     if (++next_ring_ >= rings) next_ring_ = 0;
-    const size_t most = std::min<uint64_t>(kDrainSlots, budget - spent);
+    const size_t most = std::clamp<uint64_t>((budget - spent) / kMostSlotCost,
+                                             kLeastSlots, kDrainSlots);
     size_t count = 0;
     if (const auto view = memory_->View(next_ring_, most); !view.empty()) {
       count = view.size();
@@ -275,13 +287,18 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
 }
 
 uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
-  if (memory_ == nullptr || !not_believable_.empty()) return 0;
+  cost_ = 0;
+  if (memory_ == nullptr) return 0;
+  if (!not_believable_.empty()) {
+    session_->NotRead();
+    return 0;
+  }
   if (!std::exchange(sweeping_, true)) memory_->Snapshot();
   uint64_t records = 0;
-  const uint64_t spent = ReadDictionary(budget);
+  cost_ = ReadDictionary(budget);
   // Not before all dictionary entries that records may refer to have been read.
   if (memory_->dictionary_read()) {
-    DrainRings(budget - std::min(spent, budget), &records);
+    cost_ += DrainRings(budget - std::min(cost_, budget), &records);
   }
   memory_->Heartbeat(now_ns);
   if (!sweeping_) session_->Drained();
@@ -308,10 +325,10 @@ bool Target::has_inflight() const {
 
 bool Target::FinishSweeps(uint64_t now_ns, uint64_t* budget) {
   for (; sweeps_left_ > 0; --sweeps_left_) {
-    const uint64_t records = Drain(now_ns, *budget);
+    Drain(now_ns, *budget);
     if (!not_believable_.empty()) return true;
     if (sweeping_) return false;
-    *budget -= std::min(records, *budget);
+    *budget -= std::min(cost_, *budget);
   }
   return true;
 }

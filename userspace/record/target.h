@@ -154,6 +154,7 @@ class Target {
   AgentTopology* topology_;
   uint64_t rests_until_ns_ = 0;      // see Rests()
   uint64_t most_while_resting_ = 0;  // records of a ring
+  uint64_t cost_ = 0;                // of the last Drain(), in dispatches
   // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;

@@ -8,8 +8,10 @@
 namespace rocattach {
 namespace {
 
-// For agents, queues and functions.
+// For agents, queues and functions: the most of a process, and what it may always have,
+// whatever its user's other processes have.
 constexpr uint64_t kMaxSmallBytes = 1 << 20;
+constexpr uint64_t kMinSmallBytes = 128 << 10;
 // In addition to an entry's own bytes.
 constexpr uint64_t kEntryOverhead = 48;
 
@@ -32,15 +34,16 @@ TargetDictionary::~TargetDictionary() {
 bool TargetDictionary::Keep(const DictionaryEntry& entry, uint64_t bytes) {
   uint64_t cost = bytes + kEntryOverhead;
   const bool is_kernel = std::holds_alternative<v1::Kernel>(entry);
-  if (!is_kernel && !std::holds_alternative<v1::CodeObject>(entry)) {
-    // These are few and small, and their information is nowhere else.
-    if (small_bytes_ + cost > kMaxSmallBytes) return false;
-    small_bytes_ += cost;
-    return true;
-  }
+  const bool is_small = !is_kernel && !std::holds_alternative<v1::CodeObject>(entry);
   if (is_kernel) cost += bytes;  // its name, for sessions
-  if (bytes_ + cost > kMaxDictionaryBytes ||
-      user_->dictionary_bytes + cost > kMaxUserDictionaryBytes) {
+  const bool user_full = user_->dictionary_bytes + cost > kMaxUserDictionaryBytes;
+  if (is_small) {
+    // These are few, and their information is nowhere else.
+    if (small_bytes_ + cost > (user_full ? kMinSmallBytes : kMaxSmallBytes)) {
+      return false;
+    }
+    small_bytes_ += cost;
+  } else if (user_full || bytes_ - small_bytes_ + cost > kMaxDictionaryBytes) {
     return false;
   }
   bytes_ += cost;
@@ -57,13 +60,15 @@ void TargetDictionary::Take(const std::vector<uint8_t>& bytes) {
   if (auto* agent = std::get_if<v1::Agent>(&*entry); agent && topology_ != nullptr) {
     topology_->Describe(agent);
   }
+  size_t kept_bytes = bytes.size();
   // Dispatches are accepted even if their queue has no description.
   if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {
     max_agent_ = std::max(max_agent_, agent->id());
+    kept_bytes = std::max(kept_bytes, agent->ByteSizeLong());  // with its topology
   } else if (const auto* queue = std::get_if<v1::Queue>(&*entry)) {
     max_queue_ = std::max(max_queue_, queue->id());
   }
-  if (!Keep(*entry, bytes.size())) {
+  if (!Keep(*entry, kept_bytes)) {
     ++refused_;
     return;
   }

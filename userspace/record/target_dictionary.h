@@ -55,7 +55,7 @@ class TargetDictionary {
   const std::shared_ptr<UserMemory> user_;
   AgentTopology* const topology_;
   uint64_t bytes_ = 0;        // of the user's
-  uint64_t small_bytes_ = 0;  // agents, queues and functions
+  uint64_t small_bytes_ = 0;  // of these: agents, queues and functions
   uint64_t malformed_ = 0, refused_ = 0;
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
 };

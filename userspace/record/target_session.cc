@@ -276,6 +276,8 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
   active->plan = std::move(plan);
   active->sink = std::move(sink);
   active->plan_id = PlanId(*active->plan);
+  active->instances =
+      (active->plan->image->record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0;
   const uint64_t now = BootNs();
   active->dispatches_before = memory_->Account().dispatches_seen;
   active->generation = generation_ =
@@ -290,7 +292,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
 void TargetSession::DecideKernels() {
   if (current_ == nullptr) return;
   // Kernels after a missing name stay undecided: the service decides then.
-  const uint32_t decided = kernels_.FirstMissing(1);
+  const uint32_t decided = kernels_.FirstMissing(current_->decided);
   for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
     const ExactSelection& exact = current_->plan->selections[index];
     if (!exact.wanted || !exact.kernels.restricts()) continue;
@@ -409,6 +411,11 @@ void TargetSession::Drained() {
   for (Waiting& waiting : settled) waiting.done(absl::OkStatus());
 }
 
+void TargetSession::NotRead() {
+  std::vector<Waiting> settling = std::exchange(settling_, {});
+  for (Waiting& waiting : settling) waiting.done(absl::OkStatus());
+}
+
 void TargetSession::Ended() {
   // It may have answered and done all its work since the last look.
   if (starting_.has_value() &&
@@ -424,8 +431,7 @@ void TargetSession::Ended() {
     current_ = nullptr;
     waiting.done(absl::NotFoundError("it ended while the session was starting"));
   }
-  std::vector<Waiting> settling = std::move(settling_);
-  for (Waiting& waiting : settling) waiting.done(absl::OkStatus());
+  NotRead();
   if (stopped_ != nullptr) {
     Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED, "", 0);
   }

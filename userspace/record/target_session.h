@@ -76,6 +76,8 @@ class TargetSession {
   }
   // Call this after each round of draining.
   void Drained();
+  // Call this instead where its memory is no longer read: nobody waits for its records.
+  void NotRead();
   // The process is gone and its memory drained.
   void Ended();
 

@@ -41,6 +41,8 @@ std::optional<uint32_t> InnerTid(const std::string& task) {
 }  // namespace
 
 void ThreadNames::Look(uint32_t tid) {
+  // Once in a call of TakeCost(): a thread that is new in between is looked up later.
+  if (!own_namespace_ && cost_ >= kMostTasks * kCostOfLook) return;
   last_ = tid;
   if (tid == 0 || noted_.size() >= kMostThreads || !noted_.insert(tid).second) return;
   cost_ += kCostOfLook;

@@ -4,7 +4,7 @@
 
 namespace rocattach {
 
-WorkloadTracking::WorkloadTracking(Options options) {
+WorkloadTracking::WorkloadTracking(const Options& options) {
   WorkloadSources sources = options.sources;
   sources.node = NodeName(sources.node, sources.pod_resources);
   sources.on_failure = options.on_failure;

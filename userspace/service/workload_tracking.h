@@ -30,7 +30,7 @@ class WorkloadTracking {
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
   };
 
-  explicit WorkloadTracking(Options options);
+  explicit WorkloadTracking(const Options& options);
   ~WorkloadTracking() { Stop(); }
 
   // Looks for the workload of a process that has a window.

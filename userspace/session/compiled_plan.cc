@@ -191,7 +191,7 @@ class Compiler {
     std::vector<LeftOut> left_out;
     absl::Status first;
     for (const TargetGpu* gpu : gpus) {
-      const absl::Status added = add(*gpu);
+      absl::Status added = add(*gpu);
       if (!added.ok() && !CanBeLeftOut(spec, added)) return added;
       if (added.ok()) continue;
       first.Update(added);

@@ -35,6 +35,7 @@ TraceDomain TraceDomainOf(uint32_t plan_api) {
 
 std::vector<GpuName> GpuNames(const std::vector<TargetGpu>& gpus) {
   std::vector<GpuName> names;
+  names.reserve(gpus.size());
   for (const TargetGpu& gpu : gpus) {
     names.push_back(
         {gpu.architecture, gpu.product_name, gpu.uuid, gpu.pci, gpu.compute_units});

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/optimization.h"
+
 namespace rocattach {
 
 inline constexpr size_t kMaxVarintBytes = 10;
@@ -104,6 +106,7 @@ class PackedColumn {
       ++size_;
       return;
     }
+    ABSL_ASSUME(data_ != nullptr);  // Reserve() was called for this entry
     size_ = static_cast<size_t>(PutVarint(value, data_.get() + size_) - data_.get());
   }
 

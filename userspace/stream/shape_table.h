@@ -10,7 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
+
 namespace rocattach {
+
+// A random number, for the hashes of one table.
+uint64_t ShapeSeed();
 
 template <size_t kWords>
 class ShapeTable {
@@ -48,6 +53,18 @@ class ShapeTable {
     last_ = 0;
   }
 
+  // A process chooses what its records say. It must not be able to choose shapes that
+  // all have one hash: so what it adds up to depends on a number that nobody knows, and
+  // each step mixes all bits with all others.
+  static size_t HashOf(const Key& key, uint64_t seed) {
+    uint64_t hash = seed;
+    for (uint64_t word : key) {
+      const auto product = absl::uint128(hash ^ word) * 0x9e3779b97f4a7c15;
+      hash = absl::Uint128Low64(product) ^ absl::Uint128High64(product) ^ seed;
+    }
+    return static_cast<size_t>(hash ^ (hash >> 32));
+  }
+
  private:
   static constexpr uint32_t kEmpty = ~0u;
   static constexpr size_t kMinSlots = 64;
@@ -75,14 +92,7 @@ class ShapeTable {
     return index;
   }
 
-  static size_t Hash(const Key& key) {
-    uint64_t hash = 0;
-    for (uint64_t word : key) {
-      hash = (hash ^ word) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 29;
-    }
-    return static_cast<size_t>(hash ^ (hash >> 32));
-  }
+  size_t Hash(const Key& key) const { return HashOf(key, seed_); }
 
   void Grow() {
     std::vector<uint32_t> slots(slots_.size() * 2, kEmpty);
@@ -95,6 +105,7 @@ class ShapeTable {
     slots_ = std::move(slots);
   }
 
+  const uint64_t seed_ = ShapeSeed();
   std::vector<Key> keys_;
   std::vector<uint32_t> followed_by_;  // by key: the one that followed it the last time
   std::vector<uint32_t> slots_;

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -49,8 +51,8 @@ std::vector<int> ReadOnlineCpus() {
   if (const auto text = ReadFile(kOnline, kMostBytes); text.ok()) {
     if (auto cpus = ParseCpuList(*text); cpus.has_value()) return *std::move(cpus);
   }
-  std::vector<int> all;
-  for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); ++cpu) all.push_back(cpu);
+  std::vector<int> all(std::max(0L, sysconf(_SC_NPROCESSORS_CONF)));
+  std::iota(all.begin(), all.end(), 0);
   return all;
 }
 

@@ -213,7 +213,7 @@ TEST_F(WhyTest, AProcessThatOnlyTheDriverKnowsHasMissedItsWindow) {
   EXPECT_TRUE(Eventually([&] {
     lives = Lives(unknown.pid());
     return lives.size() == 1 && lives[0].value("missed_window", "") == "unknown_copy" &&
-           lives[0].value("not_attached", "") != "";
+           !lives[0].value("not_attached", "").empty();
   })) << lives;
   const Finished why = Why(unknown.pid());
   EXPECT_TRUE(why.exited_with(1)) << why.output;

@@ -63,9 +63,10 @@ std::optional<std::vector<CounterDefinition>> ParseDefinitions(
     if (line.item && line.indent == 2 && line.key == "name") {
       name = line.value;
       description.clear();
-    } else if (name.empty()) {
-      return std::nullopt;
-    } else if (line.indent == 4 && line.key == "description") {
+      continue;
+    }
+    if (name.empty()) return std::nullopt;
+    if (line.indent == 4 && line.key == "description") {
       description = line.value;
     } else if (line.indent == 4 &&
                (line.key == "properties" || line.key == "definitions") && !line.item) {
@@ -73,15 +74,17 @@ std::optional<std::vector<CounterDefinition>> ParseDefinitions(
     } else if (line.item && line.indent == 4 && line.key == "architectures") {
       definitions.push_back({name, description, "", {}});
       if (!ReadList(line.value, &definitions.back().architectures)) return std::nullopt;
-    } else if (definitions.empty() || definitions.back().name != name ||
-               line.indent != 6) {
-      return std::nullopt;
-    } else if (line.item && line.key.empty()) {
-      definitions.back().architectures.insert(line.value);
-    } else if (line.key == "expression") {
-      definitions.back().expression = line.value;
     } else {
-      return std::nullopt;
+      const bool continues = !definitions.empty() && definitions.back().name == name;
+      const bool is_item = line.item && line.key.empty();
+      if (!continues || line.indent != 6 || (!is_item && line.key != "expression")) {
+        return std::nullopt;
+      }
+      if (is_item) {
+        definitions.back().architectures.insert(line.value);
+      } else {
+        definitions.back().expression = line.value;
+      }
     }
   }
   return definitions;

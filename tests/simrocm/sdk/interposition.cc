@@ -217,9 +217,7 @@ void Ring(VirtualQueue* queue, hsa_signal_value_t value, SignalStore store) {
       store(doorbell, value);
       return;
     }
-    if (Submit(queue, &batch)) {
-      store(doorbell, static_cast<hsa_signal_value_t>(queue->submitted - 1));
-    } else if (static_cast<uint64_t>(value) < queue->submitted) {
+    if (!Submit(queue, &batch) && static_cast<uint64_t>(value) < queue->submitted) {
       // A slow producer from before interposition began, or another one's doorbell took
       // its packet along.
       store(doorbell, value);
@@ -346,8 +344,10 @@ void InstallInterposition(CoreApiTable* core) {
   state.next = *core;
   core->hsa_queue_create_fn = &CreateQueue;
   core->hsa_queue_destroy_fn = &DestroyQueue;
+// NOLINTBEGIN(bugprone-macro-parentheses): parts of a template's argument
 #define SIMROCM_WRAP(name, wrapper) \
   core->name##_fn = &(wrapper<&CoreApiTable::name##_fn>)
+  // NOLINTEND(bugprone-macro-parentheses)
   SIMROCM_WRAP(hsa_queue_load_write_index_scacquire, Load);
   SIMROCM_WRAP(hsa_queue_load_write_index_relaxed, Load);
   SIMROCM_WRAP(hsa_queue_store_write_index_relaxed, Store);

@@ -54,12 +54,12 @@ TEST(LogLineTest, WhatIsNotKnownIsNotThere) {
 
 TEST(LogLineTest, ControlCharactersAndBadUtf8StayWithinTheLine) {
   const std::string text =
-      std::string("a\n\"\\\x1b[2J\x7f\0", 11) + "\xc2\x9b\xff\u00e9";
+      std::string("a\n\"\\\x1b[2J\x7f\0", 10) + "\xc2\x9b\xff\u00e9";
   const Json line = Parsed({.event = "e", .message = text, .comm = text});
   ASSERT_TRUE(line.is_object());
   const std::string message = line["message"];
   EXPECT_EQ(message,
-            std::string("a\n\"\\\x1b[2J\x7f\0", 11) + "\xc2\x9b\xef\xbf\xbd\u00e9");
+            std::string("a\n\"\\\x1b[2J\x7f\0", 10) + "\xc2\x9b\xef\xbf\xbd\u00e9");
 }
 
 TEST(LogLineTest, LongMessagesAreCutBetweenCharacters) {

@@ -114,7 +114,8 @@ class SessionRecordsTest : public RecordingTest {
   }
   // Both selections take kernels of agent 1 that match "gemm", exactly. Dispatches are
   // counted in two passes of three and one counters; samples in one of two.
-  void AddPlan(uint64_t generation, std::shared_ptr<RecordSink> sink) {
+  void AddPlan(uint64_t generation, std::shared_ptr<RecordSink> sink,
+               bool instances = true) {
     auto compiled = std::make_shared<CompiledPlan>();
     compiled->counter_names = {"A", "B", "C"};
     compiled->target.gpus.resize(1);
@@ -134,6 +135,7 @@ class SessionRecordsTest : public RecordingTest {
     plan->plan_id = kPlanId;
     plan->plan = std::move(compiled);
     plan->sink = std::move(sink);
+    plan->instances = instances;
     plans_.Add(std::move(plan));
   }
 

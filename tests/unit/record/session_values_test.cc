@@ -411,6 +411,57 @@ TEST_F(SessionValuesTest, InstancesThatMakeNoSenseMakeTheirDispatchInvalid) {
   EXPECT_THAT(Delivered(), IsEmpty());
 }
 
+// They would only take memory: nobody asked for them.
+TEST_F(SessionValuesTest, InstancesThatWereNotAskedForAreInvalid) {
+  AddPlan(kGeneration + 2, sink_, /*instances=*/false);
+  rocattach_dispatch dispatch =
+      Dispatch(1, ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS);
+  for (const uint16_t instance_slots : {1, 0}) {
+    dispatch.correlation_id = 1u + instance_slots;
+    dispatch.flags =
+        static_cast<uint16_t>((dispatch.flags & ~TagOf(~0u)) | TagOf(kGeneration + 2));
+    Take(dispatch);
+    for (const uint16_t slot : {0, 1}) {
+      rocattach_values values = Values(dispatch.correlation_id, slot);
+      values.plan_generation = kGeneration + 2;
+      values.instance_slots = instance_slots;
+      Take(values);
+    }
+  }
+  const WrittenRecords written = Finish();
+  EXPECT_EQ(counts().counted_invalid, 1u);
+  EXPECT_EQ(written.counters.size(), 3u);
+}
+
+// A process that begins an operation in each of its rings, and ends none.
+TEST_F(SessionValuesTest, WhatWaitsForItsRestIsLimitedForAProcess) {
+  constexpr uint32_t kRings = 64;
+  for (uint32_t ring = 0; ring < kRings; ++ring) {
+    TakeCounted(ring + 1, ring);
+    for (const uint16_t slot : {0, 1}) {
+      rocattach_values values = Values(ring + 1, slot);
+      values.instance_slots = ROCATTACH_MAX_INSTANCE_SLOTS;
+      Take(values, ring);
+    }
+    for (uint16_t slot = 0; slot + 1u < ROCATTACH_MAX_INSTANCE_SLOTS; ++slot) {
+      records_->TakeInstances(ring,
+                              SlotOf(InstancesOf(ring + 1, slot, {0, 1, 2, 0, 1})));
+    }
+  }
+  // Four may wait, and there is room again when they have ended.
+  EXPECT_EQ(counts().counted_invalid, kRings - 4);
+  for (uint32_t ring = 0; ring < kRings; ++ring) records_->EndValues(ring);
+  EXPECT_EQ(counts().counted_invalid, kRings);
+  TakeCounted(100);
+  for (const uint16_t slot : {0, 1}) {
+    rocattach_values values = Values(100, slot);
+    values.instance_slots = 1;
+    Take(values);
+  }
+  records_->TakeInstances(0, SlotOf(InstancesOf(100, 0, {0})));
+  EXPECT_EQ(counts().counted, 1u);
+}
+
 TEST_F(SessionValuesTest, InstancesFollowASampleToo) {
   rocattach_sample sample = Sample(3);
   records_->TakeSample(0, SlotOf(sample));

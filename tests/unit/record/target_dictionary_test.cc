@@ -129,13 +129,29 @@ TEST_F(TargetDictionaryTest, AUsersProcessesShareALimit) {
   EXPECT_EQ(Fill(NewDictionary().get()), first);
 }
 
+// But each process has its agents and queues, and the functions that it calls.
+TEST_F(TargetDictionaryTest, AUsersProcessesShareALimitOfQueues) {
+  std::vector<std::unique_ptr<TargetDictionary>> dictionaries;
+  for (int i = 0; i < 40; ++i) {
+    dictionaries.push_back(NewDictionary());
+    uint32_t id = 0;
+    while (dictionaries.back()->refused() == 0 && id < 100'000) {
+      dictionaries.back()->Take(QueueEntry(++id));
+    }
+    EXPECT_GE(id, (128u << 10) / (QueueEntry(1).size() + 48)) << i;
+  }
+  EXPECT_LE(user_->dictionary_bytes, kMaxUserDictionaryBytes + 40 * (128u << 10));
+  dictionaries.clear();
+  EXPECT_EQ(user_->dictionary_bytes, 0u);
+}
+
 TEST_F(TargetDictionaryTest, AgentsAndQueuesAreLimitedToo) {
   uint32_t id = 0;
   while (dictionary_->refused() == 0 && id < 100'000) {
     dictionary_->Take(QueueEntry(++id));
   }
   EXPECT_EQ(id - 1, (1 << 20) / (QueueEntry(1).size() + 48));
-  EXPECT_EQ(user_->dictionary_bytes, 0u);
+  EXPECT_LE(user_->dictionary_bytes, 1u << 20);
   // Dispatches of a queue without a description are valid.
   EXPECT_EQ(dictionary_->max_queue(), id);
   EXPECT_THAT(Finish().queues, SizeIs(id - 1));

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 
 namespace rocattach {
 namespace {
@@ -22,6 +23,26 @@ TEST(ShapeTable, NumbersKeysInOrderOfAppearance) {
   EXPECT_EQ(table.keys().size(), 5u);
   table.Clear();
   EXPECT_EQ(table.Index({1, 2, 0, 4}), 0u);
+}
+
+// Keys that were made for a hash without a seed, each step of which can be undone: they
+// had one value in common there.
+TEST(ShapeTable, WhoChoosesTheKeysDoesNotChooseTheHash) {
+  constexpr size_t kKeys = 2000, kSlots = 4096;
+  const auto step = [](uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    return hash ^ hash >> 29;
+  };
+  std::set<size_t> slots;
+  const uint64_t seed = ShapeSeed();
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const Table::Key key = {1, 2, i, step(step(step(0, 1), 2), i)};
+    slots.insert(Table::HashOf(key, seed) % kSlots);
+    ASSERT_EQ(step(step(step(step(0, key[0]), key[1]), key[2]), key[3]), 0u);
+  }
+  // 1,580 if they were random.
+  EXPECT_GT(slots.size(), kKeys / 2);
+  EXPECT_NE(ShapeSeed(), seed);
 }
 
 // Rounds that repeat themselves, that change in the middle, and single keys between

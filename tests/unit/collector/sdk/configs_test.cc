@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <string.h>
 
+#include <bit>
 #include <map>
 #include <set>
 #include <string>
@@ -226,7 +226,12 @@ TEST_F(SdkConfigsTest, AKnownOrderChangesNoValue) {
         for (uint32_t i = 0; i < 3; ++i) {
           ASSERT_EQ(with.at(i).instances, without.at(i).instances);
           if (with.at(i).instances == 0) continue;
-          EXPECT_EQ(memcmp(&with.at(i).sum, &without.at(i).sum, 3 * sizeof(double)), 0);
+          for (const auto value :
+               {&rocattach_counter_value::sum, &rocattach_counter_value::minimum,
+                &rocattach_counter_value::maximum}) {
+            EXPECT_EQ(std::bit_cast<uint64_t>(with.at(i).*value),
+                      std::bit_cast<uint64_t>(without.at(i).*value));
+          }
         }
       }
     }
