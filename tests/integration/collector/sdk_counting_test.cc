@@ -50,7 +50,7 @@ TEST_P(SdkCounting, ValuesAreTheTruth) {
   EXPECT_EQ(CountFlag(result.run, ROCATTACH_DISPATCH_COUNTED), total);
   EXPECT_EQ(result.run.account.counted_seen, total);
   EXPECT_GT(ExpectTrueValues(result.run, *result.plan, result.generation), 0u);
-  // Passes take turns over the dispatches of each kernel.
+  // Passes are multiplexed across the dispatches of each kernel.
   const uint32_t passes = result.plan->image->architecture[0].dispatch_passes;
   std::map<uint32_t, std::set<uint32_t>> iterations_of_kernel;
   for (const auto& dispatch : result.run.dispatches) {
@@ -210,8 +210,8 @@ TEST_F(SdkFilters, OneGpuOfSeveral) {
   for (const auto& d : result.run.dispatches) EXPECT_EQ(d.agent_id, chosen);
 }
 
-// Passes can take turns over time instead, all kernels alike.
-TEST_F(SdkFilters, PassesTakeTurnsOverTime) {
+// Passes can be multiplexed over time instead, all kernels alike.
+TEST_F(SdkFilters, PassesAreMultiplexedOverTime) {
   constexpr uint64_t kInterval = 50'000'000, kSlack = 10'000'000;
   FilterSpec spec = CountersFilter(KnownCounters(40));
   spec.rotation_ns = kInterval;

@@ -280,7 +280,7 @@ TEST_F(SdkRecords, SamplesAddUpToTheTruth) {
   EXPECT_EQ(sampled, expected);
 }
 
-TEST_F(SdkRecords, SamplerPassesTakeTurns) {
+TEST_F(SdkRecords, SamplerPassesAreMultiplexed) {
   const std::vector<std::string> names = KnownCounters(150);
   SdkResult result =
       RunSdk({.steps = {"dispatch:2000"}, .filters = {Sampler(names, 2'000'000)}});

@@ -88,7 +88,7 @@ TEST_P(DispatchCounting, SeveralGpusThreadsAndGroups) {
   ExpectCleanRun(result);
   EXPECT_EQ(result.Tool("counted").size(), 3u * 4 * 40);
   EXPECT_GT(ExpectTrueValues(result), 0u);
-  // Groups take turns on each GPU, so that each is counted equally often.
+  // Groups are multiplexed on each GPU, so that each is counted equally often.
   std::map<std::string, std::set<uint64_t>> dispatches_of_counter;
   for (const Event& value : result.Tool("value")) {
     dispatches_of_counter[value.Text("counter")].insert(value.Number("dispatch"));

@@ -104,7 +104,7 @@ TEST_F(SessionsTest, EveryValueIsTheTruth) {
   EXPECT_EQ(process.sessions[1].what(), v1::SessionEvent::STOPPED);
 }
 
-TEST_F(SessionsTest, FortyCountersTakeTurns) {
+TEST_F(SessionsTest, FortyCountersAreMultiplexed) {
   const CounterCatalog catalog = *CounterCatalog::Builtin();
   std::vector<std::string> words = Watch({"--pmc"});
   std::set<std::string> wanted;

@@ -40,44 +40,45 @@ class FakeCollector {
   }
 
   explicit FakeCollector(bool seal = true) {
-    collector::Geometry geometry;
-    if (!collector::ComputeGeometry(Config(), &geometry)) abort();
-    bytes_ = geometry.total_bytes;
-    rings_offset_ = geometry.rings_offset;
+    if (!collector::ComputeGeometry(Config(), &geometry_)) abort();
     fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
+    const uint64_t bytes = geometry_.total_bytes;
+    (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes));
     if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     base_ = static_cast<uint8_t*>(
-        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
     rocattach_control* c = control();
     c->magic = ROCATTACH_SHM_MAGIC;
     c->version = ROCATTACH_SHM_VERSION;
     c->control_bytes = sizeof(*c);
-    c->total_bytes = bytes_;
-    c->rings_offset = geometry.rings_offset;
-    c->ring_stride = geometry.ring_stride;
+    c->total_bytes = bytes;
+    c->rings_offset = geometry_.rings_offset;
+    c->ring_stride = geometry_.ring_stride;
     c->ring_count = kRings;
     c->ring_slots = kSlots;
-    c->inflight_offset = geometry.inflight_offset;
+    c->inflight_offset = geometry_.inflight_offset;
     c->inflight_count = kInflight;
     c->inflight_bytes = sizeof(rocattach_inflight);
-    c->dictionary_offset = geometry.dictionary_offset;
+    c->dictionary_offset = geometry_.dictionary_offset;
     c->dictionary_bytes = kDictionaryBytes;
-    c->plan_offset = geometry.plan_offset;
+    c->plan_offset = geometry_.plan_offset;
     c->plan_bytes = sizeof(rocattach_plan);
     c->rings_used = kRings;
     c->state = ROCATTACH_STATE_LOADED;
   }
-  ~FakeCollector() { munmap(base_, bytes_); }
+  ~FakeCollector() { munmap(base_, geometry_.total_bytes); }
 
   int fd() const { return fd_.get(); }
+  // Where everything is, whatever the control block says by now.
+  const collector::Geometry& geometry() const { return geometry_; }
+  absl::Span<uint8_t> bytes() { return {base_, geometry_.total_bytes}; }
   rocattach_control* control() { return reinterpret_cast<rocattach_control*>(base_); }
   rocattach_ring* ring(uint32_t i) {
-    return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ +
-                                             i * control()->ring_stride);
+    return reinterpret_cast<rocattach_ring*>(base_ + geometry_.rings_offset +
+                                             i * geometry_.ring_stride);
   }
   rocattach_inflight* inflight(uint32_t i) {
-    return reinterpret_cast<rocattach_inflight*>(base_ + control()->inflight_offset +
+    return reinterpret_cast<rocattach_inflight*>(base_ + geometry_.inflight_offset +
                                                  i * sizeof(rocattach_inflight));
   }
 
@@ -108,13 +109,13 @@ class FakeCollector {
   // An entry of the dictionary; see collector_bytes.h.
   void AddEntry(absl::Span<const uint8_t> entry) {
     rocattach_control* c = control();
-    memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry.data(),
+    memcpy(base_ + geometry_.dictionary_offset + c->dictionary_used, entry.data(),
            entry.size());
     __atomic_add_fetch(&c->dictionary_used, static_cast<uint32_t>(entry.size()),
                        __ATOMIC_RELEASE);
   }
   rocattach_plan* plan() {
-    return reinterpret_cast<rocattach_plan*>(base_ + control()->plan_offset);
+    return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
   }
   void AddGpu(uint32_t id, const std::string& name, const std::string& uuid,
               uint32_t xccs = 0) {
@@ -144,8 +145,8 @@ class FakeCollector {
   }
 
  private:
+  collector::Geometry geometry_;
   UniqueFd fd_;
-  uint64_t bytes_, rings_offset_;
   uint8_t* base_;
 };
 

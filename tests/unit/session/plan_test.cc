@@ -128,7 +128,7 @@ TEST_F(PlanTest, IterationsCountEachDispatchOnceWhateverTheThreads) {
   EXPECT_EQ(rocattach_plan_next_iteration(&cell, 6), 2u);
 }
 
-TEST_F(PlanTest, PassesTakeTurns) {
+TEST_F(PlanTest, PassesAreMultiplexed) {
   rocattach_plan plan = {};
   plan.rotation = ROCATTACH_ROTATE_ITERATIONS;
   plan.rotation_interval = 2;

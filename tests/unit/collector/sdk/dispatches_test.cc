@@ -170,7 +170,7 @@ TEST_F(SdkDispatchesTest, NothingIsKeptOfWhatNobodyWants) {
   EXPECT_EQ(ring().dispatches_seen, 0u);
 }
 
-TEST_F(SdkDispatchesTest, PassesTakeTurns) {
+TEST_F(SdkDispatchesTest, PassesAreMultiplexed) {
   Start(2, {{1}, {2}, {3, 4}});
   std::vector<uint64_t> configs;
   for (uint64_t id = 1; id <= 6; ++id) configs.push_back(Count(id));

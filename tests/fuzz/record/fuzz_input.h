@@ -1,0 +1,41 @@
+// The bytes of a fuzz target's input, taken from the front.
+#ifndef ROCATTACH_TESTS_FUZZ_RECORD_FUZZ_INPUT_H_
+#define ROCATTACH_TESTS_FUZZ_RECORD_FUZZ_INPUT_H_
+
+#include <string.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace rocattach {
+
+class FuzzInput {
+ public:
+  explicit FuzzInput(absl::Span<const uint8_t> bytes) : left_(bytes) {}
+
+  bool empty() const { return left_.empty(); }
+  // What is behind the end is zeros.
+  template <typename T>
+  T Take() {
+    T value = {};
+    const absl::Span<const uint8_t> bytes = TakeBytes(sizeof(T));
+    memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
+    return value;
+  }
+  // Fewer at the end.
+  absl::Span<const uint8_t> TakeBytes(size_t count) {
+    const absl::Span<const uint8_t> taken = left_.subspan(0, count);
+    left_.remove_prefix(taken.size());
+    return taken;
+  }
+
+ private:
+  absl::Span<const uint8_t> left_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_FUZZ_RECORD_FUZZ_INPUT_H_
