@@ -44,6 +44,7 @@ constexpr uint64_t kCwd = static_cast<uint64_t>(AT_FDCWD);
 
 // Of the stub, of dlopen, and of the collector's start and its thread.
 constexpr NeededCall kCalls[] = {
+    {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_BLOCK, 0, 0, 8}},
     {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_SETMASK, 0, 0, 8}},
     {SYS_mmap, "mmap", {0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull}},
     {SYS_mmap,

@@ -62,6 +62,7 @@
 /* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK */
 #define OWN_STACK_FLAGS 0x24022
 #define LAST_ERRNO 4095
+#define SIG_BLOCK 0
 #define SIG_SETMASK 2
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
@@ -118,9 +119,10 @@ NAME(begin):
     SAVE_REGISTERS return_ip
 
     /* Signals are blocked until the stub is done: a handler that leaves by longjmp
-     * would leave the dynamic loader locked. Signals of faults stay unblocked. */
+     * would leave the dynamic loader locked. Signals of faults stay as they are: one
+     * that the program blocks may be pending, and unblocked it would end the process. */
     sub     $LOCALS, %rsp
-    mov     $SIG_SETMASK, %edi
+    mov     $SIG_BLOCK, %edi
     lea     signal_mask(%rip), %rsi
     mov     %rsp, %rdx
     mov     $SIGSET_BYTES, %r10d
