@@ -53,16 +53,16 @@ static_assert(offsetof(rocattach_collector_config, collector_path) == 64 &&
               "stub_code.S has the path of the collector 64 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
 
-// All signals except those of faults, which must be delivered at once, and the two that
-// glibc uses between its own threads (setuid waits for them with a lock held that
-// pthread_create in the collector may need).
+// All signals except those of faults, which must be delivered at once, and SIGSETXID of
+// glibc (setuid waits for its handler with a lock held that pthread_create in the
+// collector may need). SIGCANCEL, 32, waits: a thread that is cancelled in read() would
+// end inside dlopen, with the loader's lock.
 constexpr uint64_t SignalBit(int signal) {
   return 1ull << (signal - 1);
 }
 constexpr uint64_t kSignalMask =
     ~(SignalBit(SIGSEGV) | SignalBit(SIGBUS) | SignalBit(SIGFPE) | SignalBit(SIGILL) |
-      SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
-      SignalBit(33));
+      SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(33));
 
 absl::string_view Between(const char* begin, const char* end) {
   return {begin, static_cast<size_t>(end - begin)};

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <fstream>
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "injector/attach.h"
 #include "injector/blocked_thread.h"
@@ -126,6 +128,39 @@ TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
 }
+
+// Cancelled by another thread of the program: it must not end with a lock of the loader
+// or of the collector in its hands.
+class CancelledTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(CancelledTest, TheThreadEndsBehindTheStub) {
+  TargetProcess target;
+  TargetProcess::Options options;
+  options.program = CancelledPath();
+  options.prepare = [] { setenv(GetParam(), "300", 1); };
+  ASSERT_TRUE(target.Start(options));
+  ASSERT_TRUE(target.WaitForState('S'));
+  AttachRequest request = target.Request();
+  request.point.blocked = true;
+  const AttachOutcome outcome = AttachOnOwnThread(request);
+  ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  // It sleeps in dlopen, or in the start function.
+  ASSERT_NE(target.WaitForReport(), "");
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+  EXPECT_THAT(target.Report(), HasSubstr("started"));
+  EXPECT_THAT(target.Report(), HasSubstr("ended"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sleeps, CancelledTest,
+                         testing::Values("ROCATTACH_TEST_LOAD_MSEC",
+                                         "ROCATTACH_TEST_SLEEP_MSEC"),
+                         [](const auto& test) {
+                           const bool loads = absl::StrContains(test.param, "LOAD");
+                           return std::string(loads ? "InDlopen"
+                                                    : "InTheStartFunction");
+                         });
 
 // Stopped by an operator: it stays stopped, and is entered when it goes on.
 TEST_F(BlockedTest, AStoppedProcessStaysStopped) {
