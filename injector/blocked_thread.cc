@@ -94,4 +94,16 @@ absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
   return result;
 }
 
+EndingHandlers HandlersThatEnd(const user_regs_struct& registers) {
+  switch (static_cast<int64_t>(registers.rax)) {
+    case kRestartSys:
+      return EndingHandlers::kWithoutRestart;
+    case kRestartNoHand:
+    case kRestartBlock:
+      return EndingHandlers::kAll;
+    default:
+      return EndingHandlers::kNone;
+  }
+}
+
 }  // namespace rocattach

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "injector/stub.h"
 
 namespace rocattach {
 
@@ -26,6 +27,10 @@ absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid);
 // FAILED_PRECONDITION: the thread is not in a system call.
 absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
                                               absl::string_view before_ip);
+
+// What ContinueCall leaves open: which handlers of signals would have ended the call
+// that is interrupted in `registers`.
+EndingHandlers HandlersThatEnd(const user_regs_struct& registers);
 
 }  // namespace rocattach
 

@@ -86,6 +86,11 @@ constexpr NeededCall kCalls[] = {
     {SYS_futex, "futex", {0, 129 /* FUTEX_WAKE, private */}},
 };
 
+constexpr NeededCall kCallsInCall[] = {
+    {SYS_rt_sigpending, "rt_sigpending", {0, 8}},
+    {SYS_rt_sigaction, "rt_sigaction", {SIGTERM, 0, 0, 8}},
+};
+
 constexpr NeededCall kCallsByDescriptor[] = {
     {SYS_socket, "socket", {1 /* AF_UNIX */, 2 | O_CLOEXEC /* SOCK_DGRAM */}},
     {SYS_bind, "bind", {3, 0, 35}},
@@ -295,8 +300,8 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
   return action;
 }
 
-StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters,
-                               StubKind kind) {
+StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
+                               bool in_call) {
   if (filters.empty()) return StepOk();
   size_t steps = kMostSteps;
   const auto check = [&](const NeededCall& needed) -> StepResult {
@@ -318,6 +323,9 @@ StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters,
                      " at ", needed.name, "(), which loading the collector needs")};
   };
   for (const NeededCall& needed : kCalls) RETURN_IF_FAILED(check(needed));
+  if (in_call) {
+    for (const NeededCall& needed : kCallsInCall) RETURN_IF_FAILED(check(needed));
+  }
   if (kind == StubKind::kByPath) return StepOk();
   for (const NeededCall& needed : kCallsByDescriptor) RETURN_IF_FAILED(check(needed));
   return StepOk();
@@ -335,7 +343,8 @@ int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program) {
   return static_cast<size_t>(count) == program->size() ? 0 : EAGAIN;
 }
 
-StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind) {
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
+                                bool in_call) {
   std::vector<SeccompProgram> filters;
   for (uint32_t index = 0; index < kMostFilters; ++index) {
     SeccompProgram program;
@@ -348,7 +357,7 @@ StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind) {
     if (error != 0) break;
     filters.push_back(std::move(program));
   }
-  return CheckSeccompFilters(filters, kind);
+  return CheckSeccompFilters(filters, kind, in_call);
 }
 
 }  // namespace rocattach
