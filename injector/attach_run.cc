@@ -239,6 +239,7 @@ StepResult AttachRun::CheckRequest() {
 
 StepResult AttachRun::Seize() {
   if (begun_->seized_ns == 0 && begun_->result.ok()) {
+    begun_->blocked = request_.point.blocked;
     BeginAttach(
         request_.point.pid, request_.point.tid, request_.point.start_ns,
         request_.stop_timeout_msec, [] { return false; }, begun_);

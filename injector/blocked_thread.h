@@ -20,6 +20,10 @@ namespace rocattach {
 // (signal(7), "Interruption of system calls"). NOT_FOUND: the process is gone.
 absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid);
 
+// Whether the thread is blocked in such a call at this instant. The service's own
+// shortage of descriptors counts as no.
+bool IsBlockedThread(pid_t pid, pid_t tid);
+
 // `registers` are those of a thread that was stopped inside a system call. Returns what
 // they must be for the thread to do what it would have done without the stop, if it is
 // sent elsewhere first: the kernel continues an interrupted call only where it was

@@ -123,6 +123,21 @@ TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
   EXPECT_EQ(target.Report(), "");
 }
 
+// It may have been in another call when the threads were looked at.
+TEST_F(BlockedTest, AThreadThatHasGoneOnToSuchACallIsNotStopped) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "epoll_wait"));
+  const AttachOutcome outcome = AttachOnOwnThread(RequestOf(target));
+  EXPECT_EQ(outcome.reason, AttachReason::kNotAtWindow) << outcome.detail;
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_FALSE(outcome.target_modified);
+  EXPECT_EQ(outcome.stopped_ns, 0u);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_THAT(target.output(), HasSubstr("epoll_wait result=1 early=0"));
+  EXPECT_EQ(target.Report(), "");
+}
+
 // A service that has no descriptor left is at fault itself, and says so.
 TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
   TargetProcess target;
