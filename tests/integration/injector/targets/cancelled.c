@@ -37,7 +37,8 @@ int main(void) {
   if (pipe(ends) != 0) return 96;
   /* The first cancellation of a process loads a library, which takes the loader's
    * lock. */
-  if (pthread_create(&first, NULL, wait_in_read, NULL) != 0 || !cancel(first)) return 95;
+  if (pthread_create(&first, NULL, wait_in_read, NULL) != 0 || !cancel(first))
+    return 95;
   if (pthread_create(&thread, NULL, wait_in_read, ends) != 0) return 97;
   while (*flag == 0) sched_yield();
   if (!cancel(thread)) return 94;
