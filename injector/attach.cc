@@ -3,6 +3,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "injector/attach_run.h"
 #include "injector/blocked_thread.h"
 #include "injector/failure.h"
@@ -13,6 +14,22 @@
 namespace rocattach {
 namespace {
 
+// Of a thread that has been seized, before it is interrupted: this might make its call
+// return EINTR.
+StepResult CheckSeized(pid_t pid, pid_t tid, uint64_t start_ns,
+                       absl::FunctionRef<bool()> is_same_process, bool blocked) {
+  if (!is_same_process()) {
+    RETURN_IF_FAILED(CheckIdentity(pid, start_ns));
+  }
+  if (!blocked || IsBlockedThread(pid, tid)) return StepOk();
+  // It was in another call when it was chosen.
+  return AttachFailure{
+      AttachReason::kNotAtWindow, 0,
+      absl::StrCat("thread ", tid,
+                   " is no longer blocked in a call that continues unnoticed"),
+      true};
+}
+
 StepResult Begin(pid_t pid, pid_t tid, uint64_t start_ns,
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
   start->stage = AttachStage::kSeize;
@@ -22,8 +39,11 @@ StepResult Begin(pid_t pid, pid_t tid, uint64_t start_ns,
   if (FaultAt("after-seize")) return InjectedFault("after-seize");
 
   start->stage = AttachStage::kCheck;
-  if (!is_same_process()) {
-    RETURN_IF_FAILED(CheckIdentity(pid, start_ns));
+  StepResult seized = CheckSeized(pid, tid, start_ns, is_same_process, start->blocked);
+  if (!seized.ok()) {
+    // A detach would need a stop.
+    start->tracee.ReleaseByEnd();
+    return seized;
   }
 
   start->stage = AttachStage::kStop;

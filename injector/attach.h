@@ -21,11 +21,16 @@ struct AttachStart {
   uint64_t seized_ns = 0;         // CLOCK_BOOTTIME; 0: not seized
   uint64_t stop_deadline_ns = 0;  // when the wait for the stop ends
   AttachStage stage = AttachStage::kSeize;
+  // The thread is to be stopped only in a call that continues unnoticed
+  // (blocked_thread.h). Set before BeginAttach.
+  bool blocked = false;
   StepResult result;
 };
 
 // Seizes the thread `tid` of `pid`, verifies that this is the process that started at
-// `start_ns`, and only then requests a stop, which takes the thread some 30 us.
+// `start_ns`, and only then requests a stop, which takes the thread some 30 us. If it is
+// another one, or not `blocked` as wanted, the thread is not stopped, and the calling one
+// must end (tracer_must_exit).
 // Preparations made after this call cost the target no time. `is_same_process` returns
 // true if the process is certainly the same; otherwise /proc is read. `start` belongs
 // to the calling OS thread, and releases the target when it is destroyed.

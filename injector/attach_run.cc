@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -99,6 +100,7 @@ StepResult AttachRun::Steps() {
   RemoteAddress loader_state;
   RETURN_IF_FAILED(CheckContext(&loader_state));
   RETURN_IF_FAILED(CheckLocks(loader_state));
+  if (request_.point.blocked) RETURN_IF_FAILED(CheckSignals());
   RETURN_IF_FAILED(WriteStub());
   RETURN_IF_FAILED(Redirect());
   if (facts_.stub_kind == StubKind::kByDescriptor) {
@@ -237,6 +239,7 @@ StepResult AttachRun::CheckRequest() {
 
 StepResult AttachRun::Seize() {
   if (begun_->seized_ns == 0 && begun_->result.ok()) {
+    begun_->blocked = request_.point.blocked;
     BeginAttach(
         request_.point.pid, request_.point.tid, request_.point.start_ns,
         request_.stop_timeout_msec, [] { return false; }, begun_);
@@ -319,7 +322,7 @@ StepResult AttachRun::CheckFilters() const {
       [this](uint32_t index, SeccompProgram* program) {
         return ReadSeccompFilterOf(request_.point.tid, index, program);
       },
-      facts_.stub_kind);
+      facts_.stub_kind, request_.point.blocked);
 }
 
 // May dlopen be called here and now?
@@ -342,6 +345,21 @@ StepResult AttachRun::CheckLocks(RemoteAddress loader_state) {
                             locks_, LoaderDeadline(), request_.point.blocked);
 }
 
+// A signal that is queued already is delivered before the stub's first instruction, and
+// its handler does not see the call that it interrupts. It must run first. As late as
+// possible, but before anything is written.
+StepResult AttachRun::CheckSignals() const {
+  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
+  if (!status.ok()) return FailureFromProc(status.status());
+  const uint64_t due = status->pending & ~status->blocked;
+  if (due == 0) return StepOk();
+  return AttachFailure{
+      AttachReason::kNotAtWindow, 0,
+      absl::StrCat("signal ", std::countr_zero(due) + 1,
+                   " is about to be delivered to thread ", request_.point.tid),
+      true};
+}
+
 uint64_t AttachRun::LoaderDeadline() const {
   const uint64_t now_ns = BootNs();
   // The thread makes other calls.
@@ -361,6 +379,7 @@ StepResult AttachRun::BuildTheStub(std::string* stub) {
     plan.socket = socket_ = *socket;
   }
   plan.return_ip = stub_return_ = RemoteAddress(continue_.rip);
+  if (request_.point.blocked) plan.ending_handlers = HandlersThatEnd(registers_);
   plan.functions = facts_.functions;
   plan.locks = locks_;
   stub_lock_ = locks_.load;

@@ -73,6 +73,7 @@ class AttachRun {
   StepResult CheckFilters() const;
   StepResult CheckContext(RemoteAddress* loader_state) const;
   StepResult CheckLocks(RemoteAddress loader_state);
+  StepResult CheckSignals() const;
   uint64_t LoaderDeadline() const;
   StepResult WriteStub();
   StepResult Redirect();

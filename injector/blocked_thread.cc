@@ -66,6 +66,10 @@ absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
   return threads;
 }
 
+bool IsBlockedThread(pid_t pid, pid_t tid) {
+  return RankOf(pid, tid) < std::size(kCalls);
+}
+
 // What arch_do_signal_or_restart() of the kernel (arch/x86/kernel/signal.c) does to a
 // thread that continues where it was interrupted.
 absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
@@ -92,6 +96,18 @@ absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
       break;  // the call is over
   }
   return result;
+}
+
+EndingHandlers HandlersThatEnd(const user_regs_struct& registers) {
+  switch (static_cast<int64_t>(registers.rax)) {
+    case kRestartSys:
+      return EndingHandlers::kWithoutRestart;
+    case kRestartNoHand:
+    case kRestartBlock:
+      return EndingHandlers::kAll;
+    default:
+      return EndingHandlers::kNone;
+  }
 }
 
 }  // namespace rocattach

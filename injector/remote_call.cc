@@ -126,7 +126,11 @@ StepResult RemoteCallRun::Stop() {
   if (FaultAt("call-seize")) return Injected("call-seize");
   RETURN_IF_FAILED(tracee_.Seize(request_.pid, request_.tid));
   // Not before: now the IDs cannot be reused.
-  RETURN_IF_FAILED(CheckIdentity(request_.pid, request_.start_ns));
+  if (StepResult same = CheckIdentity(request_.pid, request_.start_ns); !same.ok()) {
+    // A detach would need a stop, in which a call of another process could return EINTR.
+    tracee_.ReleaseByEnd();
+    return same;
+  }
   if (FaultAt("call-interrupt")) return Injected("call-interrupt");
   RETURN_IF_FAILED(tracee_.Interrupt());
   RETURN_IF_FAILED(

@@ -44,6 +44,7 @@ constexpr uint64_t kCwd = static_cast<uint64_t>(AT_FDCWD);
 
 // Of the stub, of dlopen, and of the collector's start and its thread.
 constexpr NeededCall kCalls[] = {
+    {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_BLOCK, 0, 0, 8}},
     {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_SETMASK, 0, 0, 8}},
     {SYS_mmap, "mmap", {0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull}},
     {SYS_mmap,
@@ -83,6 +84,11 @@ constexpr NeededCall kCalls[] = {
     {SYS_futex, "futex", {0, 1 /* FUTEX_WAKE */}},
     {SYS_futex, "futex", {0, 128 /* FUTEX_WAIT, private */}},
     {SYS_futex, "futex", {0, 129 /* FUTEX_WAKE, private */}},
+};
+
+constexpr NeededCall kCallsInCall[] = {
+    {SYS_rt_sigpending, "rt_sigpending", {0, 8}},
+    {SYS_rt_sigaction, "rt_sigaction", {SIGTERM, 0, 0, 8}},
 };
 
 constexpr NeededCall kCallsByDescriptor[] = {
@@ -294,8 +300,8 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
   return action;
 }
 
-StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters,
-                               StubKind kind) {
+StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
+                               bool in_call) {
   if (filters.empty()) return StepOk();
   size_t steps = kMostSteps;
   const auto check = [&](const NeededCall& needed) -> StepResult {
@@ -317,6 +323,9 @@ StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters,
                      " at ", needed.name, "(), which loading the collector needs")};
   };
   for (const NeededCall& needed : kCalls) RETURN_IF_FAILED(check(needed));
+  if (in_call) {
+    for (const NeededCall& needed : kCallsInCall) RETURN_IF_FAILED(check(needed));
+  }
   if (kind == StubKind::kByPath) return StepOk();
   for (const NeededCall& needed : kCallsByDescriptor) RETURN_IF_FAILED(check(needed));
   return StepOk();
@@ -334,7 +343,8 @@ int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program) {
   return static_cast<size_t>(count) == program->size() ? 0 : EAGAIN;
 }
 
-StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind) {
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
+                                bool in_call) {
   std::vector<SeccompProgram> filters;
   for (uint32_t index = 0; index < kMostFilters; ++index) {
     SeccompProgram program;
@@ -347,7 +357,7 @@ StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind) {
     if (error != 0) break;
     filters.push_back(std::move(program));
   }
-  return CheckSeccompFilters(filters, kind);
+  return CheckSeccompFilters(filters, kind, in_call);
 }
 
 }  // namespace rocattach

@@ -33,9 +33,11 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
                                        const seccomp_data& call, size_t* steps);
 
 // kSeccompFilter if the filters would end the thread, or send it a signal, at a call
-// that the stub, the loader or the collector makes. A call that is answered with an
-// error is harmless: the load fails, and says so.
-StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind);
+// that the stub, the loader or the collector makes; `in_call`: the thread is entered in
+// a system call. A call that is answered with an error is harmless: the load fails, and
+// says so.
+StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
+                               bool in_call = false);
 
 // Reads filter number `index` of a thread, counted from the newest: 0 or an errno.
 // ENOENT: there are no more.
@@ -47,7 +49,8 @@ int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program);
 // Reads all filters and checks them. OK where they cannot be read: without
 // CAP_SYS_ADMIN, in a service that has filters itself, on a kernel without
 // CONFIG_CHECKPOINT_RESTORE.
-StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind);
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
+                                bool in_call = false);
 
 }  // namespace rocattach
 

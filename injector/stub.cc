@@ -43,7 +43,8 @@ struct StubParameters {
   uint64_t mutex_trylock;
   uint64_t mutex_unlock;
   uint32_t xstate_bytes;
-  uint32_t pad;
+  uint32_t restart_flags;
+  uint64_t behind_call;
   char start_name[40];
   rocattach_collector_config config;  // collector_path is its last field
   uint64_t end_mark;
@@ -53,16 +54,33 @@ static_assert(offsetof(rocattach_collector_config, collector_path) == 64 &&
               "stub_code.S has the path of the collector 64 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
 
-// All signals except those of faults, which must be delivered at once, and the two that
-// glibc uses between its own threads (setuid waits for them with a lock held that
-// pthread_create in the collector may need).
+// All signals except those of faults, which must be delivered at once, and SIGSETXID of
+// glibc (setuid waits for its handler with a lock held that pthread_create in the
+// collector may need). SIGCANCEL, 32, waits: a thread that is cancelled in read() would
+// end inside dlopen, with the loader's lock.
 constexpr uint64_t SignalBit(int signal) {
   return 1ull << (signal - 1);
 }
 constexpr uint64_t kSignalMask =
     ~(SignalBit(SIGSEGV) | SignalBit(SIGBUS) | SignalBit(SIGFPE) | SignalBit(SIGILL) |
-      SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
-      SignalBit(33));
+      SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(33));
+
+constexpr uint64_t kCallBytes = 2;  // of the instruction syscall
+
+// A handler with one of these flags does not end the call; 0: none ends it. To end it by
+// all there is a flag that no handler has: the kernel never gives it a meaning.
+uint32_t RestartFlags(EndingHandlers ending) {
+  constexpr uint32_t kUnsupported = 0x400;  // SA_UNSUPPORTED
+  switch (ending) {
+    case EndingHandlers::kNone:
+      return 0;
+    case EndingHandlers::kWithoutRestart:
+      return SA_RESTART;
+    case EndingHandlers::kAll:
+      return kUnsupported;
+  }
+  return 0;
+}
 
 absl::string_view Between(const char* begin, const char* end) {
   return {begin, static_cast<size_t>(end - begin)};
@@ -184,6 +202,8 @@ absl::StatusOr<std::string> BuildStub(const StubSpec& spec) {
     parameters.mutex_unlock = functions.mutex_unlock.value();
   }
   parameters.xstate_bytes = spec.xstate_bytes;
+  parameters.restart_flags = RestartFlags(spec.ending_handlers);
+  parameters.behind_call = parameters.return_ip + kCallBytes;
   std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
               sizeof(ROCATTACH_COLLECTOR_START));
   parameters.config = spec.config;

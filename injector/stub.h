@@ -39,9 +39,20 @@ struct StubSocket {
   sockaddr_un Address(socklen_t* bytes) const;
 };
 
+// Which handlers of signals end the system call to which the thread goes back: if one
+// is to run when the stub is done, the call returns EINTR instead of beginning again. As
+// the kernel decides for a call that a handler interrupts.
+enum class EndingHandlers {
+  kNone,            // or it goes back to no call
+  kWithoutRestart,  // those without SA_RESTART
+  kAll,
+};
+
 struct StubSpec {
   StubKind kind = StubKind::kByPath;
   RemoteAddress return_ip;  // where the thread is stopped and continues
+  // Unless they are kNone, return_ip is at a system call's instruction of two bytes.
+  EndingHandlers ending_handlers = EndingHandlers::kNone;
   LoaderFunctions functions;
   LoaderLocks locks;          // not known: dlopen is called without checking them
   uint32_t xstate_bytes = 0;  // of XstateBytes()

@@ -11,7 +11,7 @@
  *   128 bytes   the red zone of the interrupted function, untouched
  *   flags, 14 registers
  *   return address, rbp: a frame record, so that profilers can unwind through it
- *   16 bytes    the thread's signal mask
+ *   48 bytes    the thread's signal mask; at the end a set of signals and an action
  * On its own stack, which has an inaccessible page below it:
  *   xstate area, 64-byte aligned (its size is a parameter)
  *   32 bytes    the remaining attempts to take the loader's lock; the start function;
@@ -35,8 +35,8 @@
  * nothing: if nothing was sent, the collector is not loaded. Anybody in the network
  * namespace might send something, so the message must begin with the key that is among
  * the parameters. With the file comes another one, for the text of an error.
- * Additional on the thread's stack: 4 bytes the socket, 8 bytes the received
- * descriptors, 4 unused. On its own stack: the message's header, vector, control data
+ * Additional on the thread's stack, behind the mask: 4 bytes the socket, 8 bytes the
+ * received descriptors. On its own stack: the message's header, vector, control data
  * and contents; the file's path under /proc. */
 #include "injector/saved_registers.inc"
 #include "injector/stub_frame.h"
@@ -52,18 +52,24 @@
 #define SYS_mmap 9
 #define SYS_mprotect 10
 #define SYS_munmap 11
+#define SYS_rt_sigaction 13
 #define SYS_rt_sigprocmask 14
 #define SYS_socket 41
 #define SYS_recvmsg 47
 #define SYS_bind 49
+#define SYS_rt_sigpending 127
 #define SYS_ppoll 271
 #define PROT_NONE 0
 #define PROT_READ_WRITE 3
 /* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK */
 #define OWN_STACK_FLAGS 0x24022
 #define LAST_ERRNO 4095
+#define SIG_BLOCK 0
 #define SIG_SETMASK 2
 #define SIGSET_BYTES 8
+#define SIG_IGN 1
+#define SIGCANCEL 32
+#define EINTR 4
 #define RTLD_NOW 2
 #define AF_UNIX 1
 /* SOCK_DGRAM | SOCK_CLOEXEC */
@@ -79,13 +85,16 @@
 #define LOCK_TRIES 200
 
 /* On the thread's stack, from the signal mask upwards. */
+#define LOCALS 48
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-#define LOCALS 32
 #define SOCKET 8
 #define RECEIVED 12
-#else
-#define LOCALS 16
 #endif
+/* At the end, when the descriptors are closed: struct sigaction of the kernel, and a
+ * set of signals in the same place before it. */
+#define PENDING 8
+#define HANDLER 8
+#define HANDLER_FLAGS 16
 /* On the own stack, behind the 32 bytes that both stubs use. */
 #define MESSAGE 32
 #define VECTOR 88
@@ -118,9 +127,10 @@ NAME(begin):
     SAVE_REGISTERS return_ip
 
     /* Signals are blocked until the stub is done: a handler that leaves by longjmp
-     * would leave the dynamic loader locked. Signals of faults stay unblocked. */
+     * would leave the dynamic loader locked. Signals of faults stay as they are: one
+     * that the program blocks may be pending, and unblocked it would end the process. */
     sub     $LOCALS, %rsp
-    mov     $SIG_SETMASK, %edi
+    mov     $SIG_BLOCK, %edi
     lea     signal_mask(%rip), %rsi
     mov     %rsp, %rdx
     mov     $SIGSET_BYTES, %r10d
@@ -356,8 +366,47 @@ NAME(socket_bound):
     mov     $SYS_close, %eax
     syscall
 #endif
+    xor     %r14d, %r14d
     test    %r12d, %r12d
     jnz     .Lmask_unchanged
+    cmpl    $0, restart_flags(%rip)
+    jz      .Lset_mask
+    /* The thread goes back to a call that is to begin again. A handler that runs first
+     * might have ended it: the program may rely on that. */
+    lea     PENDING(%rsp), %rdi
+    mov     $SIGSET_BYTES, %esi
+    mov     $SYS_rt_sigpending, %eax
+    syscall
+    test    %eax, %eax
+    jnz     .Lset_mask
+    mov     (%rsp), %rbx
+    not     %rbx
+    and     PENDING(%rsp), %rbx
+    lea     HANDLER(%rsp), %rdx
+    xor     %esi, %esi
+    mov     $SIGSET_BYTES, %r10d
+.Lnext_signal:
+    bsf     %rbx, %rdi
+    jz      .Lset_mask
+    btr     %rdi, %rbx
+    inc     %edi
+    mov     $SYS_rt_sigaction, %eax
+    syscall
+    test    %eax, %eax
+    jnz     .Lnext_signal
+    cmpq    $SIG_IGN, HANDLER(%rsp)
+    jbe     .Lnext_signal
+    /* The wrappers of newer versions of glibc end the thread only when the call has
+     * returned EINTR, whatever the flags of its handler. */
+    cmp     $SIGCANCEL, %edi
+    je      .Linterrupted
+    mov     HANDLER_FLAGS(%rsp), %eax
+    test    restart_flags(%rip), %eax
+    jnz     .Lnext_signal
+.Linterrupted:
+    inc     %r14d
+    movq    $-EINTR, SAVED_RAX(%rbp)
+.Lset_mask:
     mov     $SIG_SETMASK, %edi
     mov     %rsp, %rsi
     xor     %edx, %edx
@@ -365,7 +414,11 @@ NAME(socket_bound):
     mov     $SYS_rt_sigprocmask, %eax
     syscall
 .Lmask_unchanged:
+    test    %r14d, %r14d
+    jnz     .Lbehind_call
     RESTORE_REGISTERS_AND_CONTINUE return_ip
+.Lbehind_call:
+    RESTORE_REGISTERS_AND_CONTINUE behind_call
 
 /* Filled in for each attach: struct StubParameters in stub.cc. */
     .balign 16
@@ -381,7 +434,8 @@ list_lock:      .quad 0
 mutex_trylock:  .quad 0
 mutex_unlock:   .quad 0
 xstate_bytes:   .long 0
-                .long 0
+restart_flags:  .long 0
+behind_call:    .quad 0
 start_name:     .skip 40
 config:         .skip 64
 collector_path: .skip 256

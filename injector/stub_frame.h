@@ -3,8 +3,8 @@
 #define ROCATTACH_INJECTOR_STUB_FRAME_H_
 
 /* The most that the stub writes below the thread's stack pointer, red zone included:
- * 128 bytes of red zone, 15 pushes, the frame record, the signal mask, the descriptors,
- * rounded up. */
+ * 128 bytes of red zone, 15 pushes, the frame record, the signal mask and what is behind
+ * it, rounded up. */
 #define STUB_FRAME_BYTES 320
 
 /* The most that is reported of the text of dlerror. */

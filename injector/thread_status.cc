@@ -65,6 +65,10 @@ ThreadStatus ParseThreadStatus(absl::string_view text) {
       status.groups = Groups(value);
     } else if (name == "CapEff") {
       status.effective_capabilities = HexMask(value);
+    } else if (name == "SigPnd" || name == "ShdPnd") {
+      status.pending |= HexMask(value);
+    } else if (name == "SigBlk") {
+      status.blocked = HexMask(value);
     } else if (name == "Seccomp") {
       (void)absl::SimpleAtoi(value, &status.seccomp_mode);
     }

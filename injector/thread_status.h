@@ -23,6 +23,10 @@ struct ThreadStatus {
   std::vector<gid_t> groups;
   uint64_t effective_capabilities = 0;
   int seccomp_mode = 0;  // 0 off, 1 strict, 2 filter
+  // Sets of signals, bit 0 being signal 1. `blocked`: at this instant, so in a call with
+  // a mask of its own (ppoll) that one.
+  uint64_t pending = 0;  // for the thread or for its process
+  uint64_t blocked = 0;
 };
 
 // NOT_FOUND when there is no such thread in that process.

@@ -198,6 +198,15 @@ Tracee::Seen Tracee::Await(uint64_t deadline_ns) {
   return seen;
 }
 
+bool Tracee::HasEnded() {
+  if (state_ == State::kNone || state_ == State::kGone) return true;
+  std::optional<WaitStatus> status;
+  const int error = calls_.Peek(tid_, /*block=*/false, &status);
+  if (error == 0 && (!status.has_value() || status->is_stop())) return false;
+  (void)Gone("waitid", error);
+  return true;
+}
+
 void Tracee::ReleaseByEnd() {
   if (state_ == State::kNone || state_ == State::kGone) return;
   tracer_must_exit_ = true;

@@ -65,6 +65,11 @@ class Tracee {
   // stop, it gets its signal (`deliver`).
   void Resume(bool deliver);
 
+  // Looks whether the thread has ended, or is no longer a tracee; nothing else changes.
+  // For one that is kept stopped: an exec by another thread of its process kills it, and
+  // waits until its tracer has noticed that.
+  bool HasEnded();
+
   // PTRACE_INTERRUPT: requests a stop without waiting for it.
   StepResult Interrupt();
 

@@ -102,7 +102,8 @@ void FollowerKeeper::Run() {
     const bool let_go = stopping || Tracee::MustLetGo();
     for (const rocattach_event& event : added) Keep(event, &kept);
     std::erase_if(kept, [&](Follower& follower) {
-      if (!let_go && is_open_(follower.event) && BootNs() < follower.deadline_ns) {
+      if (!let_go && !follower.tracee->HasEnded() && is_open_(follower.event) &&
+          BootNs() < follower.deadline_ns) {
         return false;
       }
       must_exit |= !LetGo(&follower);

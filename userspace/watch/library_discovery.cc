@@ -226,11 +226,12 @@ void LibraryDiscovery::ReleaseSettled(bool all) {
     for (auto hold = holds_.begin(); hold != holds_.end();) {
       auto file = files_.find(hold->file);
       const bool settled = file == files_.end() || file->second.armed;
-      if (!settled && !all && now < hold->deadline_ns) {
+      const bool ended = hold->tracee->HasEnded();
+      if (!settled && !ended && !all && now < hold->deadline_ns) {
         ++hold;
         continue;
       }
-      if (!settled) ++deadlines_;
+      if (!settled && !ended) ++deadlines_;
       leaving_.push_back(std::move(hold->tracee));
       hold = holds_.erase(hold);
     }

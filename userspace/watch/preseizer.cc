@@ -204,6 +204,8 @@ void Preseizer::KeepThreads(Process* process, bool has_window) {
     if (!thread.tracee->stopped()) {
       seen = thread.tracee->Keep();
       if (seen == Tracee::Seen::kHeld) thread.held_ns = now;
+    } else if (thread.tracee->HasEnded()) {
+      seen = Tracee::Seen::kGone;
     } else if (!has_window && now > thread.held_ns + kStrayNs) {
       thread.tracee->Resume(/*deliver=*/true);
     }

@@ -38,7 +38,8 @@ void WaitUntilUntraced(pid_t pid, pid_t tid) {
 bool HasNoSafePoint(const AttachOutcome& outcome) {
   if (outcome.ok() || outcome.target_modified) return false;
   return outcome.reason == AttachReason::kNoSafePoint ||
-         (outcome.retryable && (outcome.reason == AttachReason::kLoaderBusy ||
+         (outcome.retryable && (outcome.reason == AttachReason::kNotAtWindow ||
+                                outcome.reason == AttachReason::kLoaderBusy ||
                                 outcome.reason == AttachReason::kUnsafeContext ||
                                 outcome.reason == AttachReason::kStopTimeout));
 }

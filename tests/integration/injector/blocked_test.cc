@@ -3,12 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <fstream>
+#include <functional>
+#include <ostream>
 #include <string>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "injector/attach.h"
 #include "injector/blocked_thread.h"
@@ -18,25 +24,33 @@ namespace rocattach {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 std::string CallName(const testing::TestParamInfo<const char*>& test) {
   return absl::StrReplaceAll(test.param, {{"-", "_"}});
 }
 
-class BlockedTest : public testing::TestWithParam<const char*> {
+class BlockedCallTest : public testing::Test {
  protected:
   // Starts a target, and returns when its thread is blocked in the call.
-  static void Start(TargetProcess* target, const std::string& call) {
+  static void Start(TargetProcess* target, const std::string& call,
+                    std::function<void()> prepare = nullptr) {
     TargetProcess::Options options;
     options.program = BlockedCallsPath();
     options.mode = call;
+    options.prepare = std::move(prepare);
     ASSERT_TRUE(target->Start(options));
     ASSERT_TRUE(target->WaitForState('S'));
   }
 
-  static AttachOutcome Attach(const TargetProcess& target) {
+  static AttachRequest RequestOf(const TargetProcess& target) {
     AttachRequest request = target.Request();
     request.point.blocked = true;
+    return request;
+  }
+
+  static AttachOutcome Attach(const TargetProcess& target) {
+    AttachRequest request = RequestOf(target);
     return AttachBlockedThread(request);
   }
 
@@ -49,6 +63,9 @@ class BlockedTest : public testing::TestWithParam<const char*> {
     return target.output();
   }
 };
+
+class BlockedTest : public BlockedCallTest,
+                    public testing::WithParamInterface<const char*> {};
 
 TEST_P(BlockedTest, TheCallEndsAsWithoutUs) {
   TargetProcess target;
@@ -106,6 +123,21 @@ TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
   EXPECT_EQ(target.Report(), "");
 }
 
+// It may have been in another call when the threads were looked at.
+TEST_F(BlockedTest, AThreadThatHasGoneOnToSuchACallIsNotStopped) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "epoll_wait"));
+  const AttachOutcome outcome = AttachOnOwnThread(RequestOf(target));
+  EXPECT_EQ(outcome.reason, AttachReason::kNotAtWindow) << outcome.detail;
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_FALSE(outcome.target_modified);
+  EXPECT_EQ(outcome.stopped_ns, 0u);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_THAT(target.output(), HasSubstr("epoll_wait result=1 early=0"));
+  EXPECT_EQ(target.Report(), "");
+}
+
 // A service that has no descriptor left is at fault itself, and says so.
 TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
   TargetProcess target;
@@ -126,6 +158,144 @@ TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
 }
+
+struct SignalCase {
+  const char* call;
+  int signal;
+  bool ends;  // the call, with EINTR, by the handler
+};
+
+std::ostream& operator<<(std::ostream& out, const SignalCase& test) {
+  return out << test.call << " " << test.signal;
+}
+
+// The kernel decides by the call and by SA_RESTART, which the handler of SIGUSR1 has
+// and that of SIGUSR2 has not.
+class SignalledTest : public BlockedCallTest,
+                      public testing::WithParamInterface<SignalCase> {
+ protected:
+  // Sends the signal, and ends the target once its handler has run.
+  static void Signal(TargetProcess* target) {
+    ASSERT_EQ(kill(target->pid(), GetParam().signal), 0);
+    EXPECT_EQ(target->ReadLine(), "handled");
+    if (GetParam().ends) {
+      EXPECT_THAT(target->ReadLine(), HasSubstr("result=-4 "));
+    }
+    target->Finish();
+    EXPECT_TRUE(target->Intact()) << target->output() << " status " << target->status();
+    EXPECT_THAT(target->output(), Not(HasSubstr("result=-4 ")));
+  }
+};
+
+TEST_P(SignalledTest, NobodyAttaches) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, GetParam().call));
+  Signal(&target);
+}
+
+TEST_P(SignalledTest, TheSignalComesDuringTheAttach) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, GetParam().call,
+                                [] { setenv("ROCATTACH_TEST_SLEEP_MSEC", "300", 1); }));
+  const AttachOutcome outcome = Attach(target);
+  ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  // The start function sleeps.
+  ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
+  Signal(&target);
+  EXPECT_THAT(target.Report(), HasSubstr("ended"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, SignalledTest,
+                         testing::Values(SignalCase{"pause", SIGUSR1, true},
+                                         SignalCase{"read", SIGUSR1, false},
+                                         SignalCase{"read", SIGUSR2, true},
+                                         SignalCase{"poll", SIGUSR1, true},
+                                         SignalCase{"select", SIGUSR1, true},
+                                         SignalCase{"futex", SIGUSR1, false},
+                                         SignalCase{"futex", SIGUSR2, true}),
+                         [](const auto& test) {
+                           return absl::StrCat(
+                               test.param.call, "_",
+                               test.param.signal == SIGUSR1 ? "restarting" : "plain");
+                         });
+
+// A signal that arrives while the thread is stopped, before anything has been changed.
+class QueuedTest : public BlockedCallTest {
+ protected:
+  static AttachOutcome AttachAndSend(const TargetProcess& target,
+                                     const std::function<void()>& send) {
+    AttachRequest request = RequestOf(target);
+    request.callbacks.on_stopped = send;
+    return AttachOnOwnThread(request);
+  }
+};
+
+TEST_F(QueuedTest, ASignalThatIsOnItsWayIsNotOvertaken) {
+  for (const bool to_thread : {true, false}) {
+    TargetProcess target;
+    ASSERT_NO_FATAL_FAILURE(Start(&target, "pause"));
+    const AttachOutcome outcome = AttachAndSend(target, [&] {
+      ASSERT_EQ(to_thread ? tgkill(target.pid(), target.tid(), SIGUSR1)
+                          : kill(target.pid(), SIGUSR1),
+                0);
+    });
+    EXPECT_EQ(outcome.reason, AttachReason::kNotAtWindow) << outcome.detail;
+    EXPECT_TRUE(outcome.retryable);
+    EXPECT_FALSE(outcome.target_modified);
+    EXPECT_EQ(target.ReadLine(), "handled");
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+    EXPECT_THAT(target.output(), HasSubstr("pause result=-4"));
+    EXPECT_EQ(target.Report(), "");
+  }
+}
+
+TEST_F(QueuedTest, ASignalThatTheThreadBlocksDoesNotMatter) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "read"));
+  const AttachOutcome outcome =
+      AttachAndSend(target, [&] { ASSERT_EQ(kill(target.pid(), SIGHUP), 0); });
+  EXPECT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+  EXPECT_THAT(target.output(), HasSubstr("read result=1"));
+}
+
+// Cancelled by another thread of the program: it must not end with a lock of the loader
+// or of the collector in its hands.
+class CancelledTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(CancelledTest, TheThreadEndsBehindTheStub) {
+  TargetProcess target;
+  TargetProcess::Options options;
+  options.program = CancelledPath();
+  options.prepare = [] { setenv(GetParam(), "300", 1); };
+  ASSERT_TRUE(target.Start(options));
+  ASSERT_TRUE(target.WaitForState('S'));
+  AttachRequest request = target.Request();
+  request.point.blocked = true;
+  const AttachOutcome outcome = AttachOnOwnThread(request);
+  ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  // It sleeps in dlopen, or in the start function.
+  ASSERT_NE(target.WaitForReport(), "");
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+  EXPECT_THAT(target.Report(), HasSubstr("started"));
+  EXPECT_THAT(target.Report(), HasSubstr("ended"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sleeps, CancelledTest,
+                         testing::Values("ROCATTACH_TEST_LOAD_MSEC",
+                                         "ROCATTACH_TEST_SLEEP_MSEC"),
+                         [](const auto& test) {
+                           const bool loads = absl::StrContains(test.param, "LOAD");
+                           return std::string(loads ? "InDlopen"
+                                                    : "InTheStartFunction");
+                         });
 
 // Stopped by an operator: it stays stopped, and is entered when it goes on.
 TEST_F(BlockedTest, AStoppedProcessStaysStopped) {

@@ -93,6 +93,9 @@ std::string FaultRunnerPath() {
 std::string BlockedCallsPath() {
   return ROCATTACH_TEST_BLOCKED_CALLS;
 }
+std::string CancelledPath() {
+  return ROCATTACH_TEST_CANCELLED;
+}
 std::string ContextsPath() {
   return ROCATTACH_TEST_CONTEXTS;
 }

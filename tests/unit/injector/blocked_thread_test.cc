@@ -31,6 +31,7 @@ struct CallCase {
   long result;
   uint64_t rax;
   uint64_t rip;
+  EndingHandlers ending = EndingHandlers::kNone;
 };
 class ContinueCallTest : public testing::TestWithParam<CallCase> {};
 
@@ -42,14 +43,18 @@ TEST_P(ContinueCallTest, DoesWhatTheKernelWouldDo) {
   EXPECT_EQ(registers->rip, GetParam().rip);
   EXPECT_EQ(registers->orig_rax, ~0ull) << "the kernel would do it again";
   EXPECT_EQ(registers->rdi, 7u);
+  EXPECT_EQ(HandlersThatEnd(InCall(SYS_futex, GetParam().result)), GetParam().ending);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Results, ContinueCallTest,
-    testing::Values(CallCase{"RestartSys", -512, SYS_futex, 0x401000},
+    testing::Values(CallCase{"RestartSys", -512, SYS_futex, 0x401000,
+                             EndingHandlers::kWithoutRestart},
                     CallCase{"RestartNoIntr", -513, SYS_futex, 0x401000},
-                    CallCase{"RestartNoHand", -514, SYS_futex, 0x401000},
-                    CallCase{"RestartBlock", -516, SYS_restart_syscall, 0x401000},
+                    CallCase{"RestartNoHand", -514, SYS_futex, 0x401000,
+                             EndingHandlers::kAll},
+                    CallCase{"RestartBlock", -516, SYS_restart_syscall, 0x401000,
+                             EndingHandlers::kAll},
                     CallCase{"Interrupted", -4, static_cast<uint64_t>(-4), 0x401002},
                     CallCase{"Done", 5, 5, 0x401002}),
     [](const auto& test) { return std::string(test.param.name); });
@@ -94,6 +99,7 @@ TEST(BlockedThreads, FindsAThreadThatWaits) {
   if (access("/proc/self/syscall", R_OK) != 0) GTEST_SKIP() << "no /proc/PID/syscall";
   EXPECT_EQ(polls.Threads(), std::vector{polls.pid()});
   EXPECT_EQ(pauses.Threads(), std::vector{pauses.pid()});
+  EXPECT_TRUE(IsBlockedThread(pauses.pid(), pauses.pid()));
 }
 
 // It would return EINTR, which the program would see.
@@ -104,6 +110,7 @@ TEST(BlockedThreads, LeavesOutCallsThatCannotContinue) {
     epoll_wait(epoll, &event, 1, -1);
   });
   EXPECT_TRUE(waits.Threads().empty());
+  EXPECT_FALSE(IsBlockedThread(waits.pid(), waits.pid()));
 }
 
 TEST(BlockedThreads, AProcessThatIsGone) {

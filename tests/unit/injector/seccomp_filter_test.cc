@@ -6,6 +6,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include <cstddef>
@@ -200,6 +201,18 @@ TEST(SeccompFiltersTest, OnlyWhatWouldEndTheProcessIsRefused) {
                 std::string::npos)
           << name;
     }
+  }
+  // The stub extends the signal mask, and restores it.
+  constexpr uint32_t kHow = offsetof(seccomp_data, args);
+  for (uint32_t how : {SIG_BLOCK, SIG_SETMASK}) {
+    const SeccompProgram program = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kHow),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, how, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    EXPECT_NE(refused(program), "") << how;
   }
   // What the load does not need.
   EXPECT_EQ(refused(At(SYS_execve, SECCOMP_RET_KILL_PROCESS)), "");

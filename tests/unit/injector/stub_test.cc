@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <cstring>
+#include <utility>
 
 #include "injector/code_cave.h"
 #include "injector/stub_frame.h"
@@ -67,10 +68,12 @@ TEST_P(StubKindTest, InstructionsReachTheirParameters) {
   ASSERT_TRUE(built.ok()) << built.status();
   const std::string& stub = *built;
   EXPECT_EQ(stub.size(), StubBytes(GetParam()));
-  EXPECT_LE(stub.size(), GetParam() == StubKind::kByPath ? 1024u : 1408u);
+  EXPECT_LE(stub.size(), GetParam() == StubKind::kByPath ? 1216u : 1600u);
   const std::string call("\xff\x15", 2), jump("\xff\x25", 2), push("\xff\x35", 2);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, push)), 0x1111111111111111u);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, jump)), 0x1111111111111111u);
+  // Behind the call that ends instead of beginning again.
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, jump, 1)), 0x1111111111111113u);
   // errno; try, try, unlock; unlock; dlopen, dlsym, dlerror; unlock.
   const uint64_t called[] = {
       0x5555555555555555, 0x8888888888888888, 0x8888888888888888,
@@ -147,15 +150,30 @@ TEST(StubTest, EachSocketHasANameAndAKeyOfItsOwn) {
   EXPECT_EQ(bytes, 3 + one->name.size());
 }
 
-TEST(StubTest, LeavesTheFaultsAndGlibcsOwnSignalsOpen) {
+TEST(StubTest, LeavesTheFaultsAndGlibcsSetuidOpen) {
   auto built = BuildStub(GoodPlan());
   ASSERT_TRUE(built.ok());
   uint64_t mask = WordAt(*built, OperandOf(*built, std::string("\x48\x8d\x35", 3), 0));
-  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, 32, 33}) {
+  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, 33}) {
     EXPECT_EQ(mask >> (open - 1) & 1, 0u) << strsignal(open);
   }
-  for (int blocked : {SIGALRM, SIGPROF, SIGUSR1, SIGTERM, SIGCHLD, 34, 64}) {
+  for (int blocked : {SIGALRM, SIGPROF, SIGUSR1, SIGTERM, SIGCHLD, 32, 34, 64}) {
     EXPECT_EQ(mask >> (blocked - 1) & 1, 1u) << strsignal(blocked);
+  }
+}
+
+// test restart_flags(%rip), %eax: a handler with one of these flags restarts the call.
+TEST_P(StubKindTest, KnowsWhichHandlersEndTheCall) {
+  for (const auto& [ending, restarts] :
+       {std::pair(EndingHandlers::kNone, 0u),
+        {EndingHandlers::kWithoutRestart, uint32_t{SA_RESTART}},
+        {EndingHandlers::kAll, 0x400u}}) {
+    StubSpec plan = Plan();
+    plan.ending_handlers = ending;
+    auto built = BuildStub(plan);
+    ASSERT_TRUE(built.ok()) << built.status();
+    const size_t flags = OperandOf(*built, std::string("\x85\x05", 2));
+    EXPECT_EQ(WordAt(*built, flags) & 0xffffffff, restarts);
   }
 }
 

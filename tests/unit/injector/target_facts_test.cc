@@ -30,7 +30,9 @@ TEST(ThreadStatusTest, TakesTheFieldsThatDecide) {
   ThreadStatus status = ParseThreadStatus(
       "Name:\tState: Z (fake)\nState:\tt (tracing stop)\nPPid:\t12\nTracerPid:\t77\n"
       "Uid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t10 20 30 \n"
-      "CapEff:\t000001ffffffffff\nSeccomp:\t2\nSeccomp_filters:\t9\n");
+      "SigPnd:\t0000000000000001\nShdPnd:\t0000000000004000\n"
+      "SigBlk:\t8000000000000000\nCapEff:\t000001ffffffffff\nSeccomp:\t2\nSeccomp_"
+      "filters:\t9\n");
   EXPECT_EQ(status.state, 't');
   EXPECT_EQ(status.parent, 12);
   EXPECT_EQ(status.tracer, 77);
@@ -39,6 +41,8 @@ TEST(ThreadStatusTest, TakesTheFieldsThatDecide) {
   EXPECT_EQ(status.groups, (std::vector<gid_t>{10, 20, 30}));
   EXPECT_EQ(status.effective_capabilities, 0x1ffffffffffu);
   EXPECT_EQ(status.seccomp_mode, 2);
+  EXPECT_EQ(status.pending, 0x4001u);
+  EXPECT_EQ(status.blocked, 1ull << 63);
 }
 
 TEST(ThreadStatusTest, GarbageIsNobody) {

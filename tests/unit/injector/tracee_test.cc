@@ -336,6 +336,25 @@ TEST_F(TraceeTest, AReleaseByTheEndOfTheTracerAsksForNoStop) {
   EXPECT_EQ(gate_.tracees, 0u);
 }
 
+// It is kept stopped; then it is killed.
+TEST_F(TraceeTest, TheEndOfAStoppedThreadIsNoticedAndCollected) {
+  calls_.Plan(0, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
+  calls_.Plan(kMsec, WaitStatus::Signalled(SIGKILL));
+  SeizeAndInterrupt();
+  EXPECT_FALSE(tracee_.HasEnded()) << "before its stop is noticed";
+  ASSERT_TRUE(Wait(100).ok());
+  EXPECT_FALSE(tracee_.HasEnded());
+  EXPECT_TRUE(tracee_.stopped());
+  EXPECT_TRUE(calls_.continued.empty());
+  calls_.Advance(kMsec);
+  EXPECT_TRUE(tracee_.HasEnded());
+  EXPECT_TRUE(tracee_.HasEnded()) << "and stays so";
+  EXPECT_EQ(calls_.collected, 1);
+  EXPECT_EQ(gate_.tracees, 0u);
+  tracee_.Release();
+  EXPECT_TRUE(calls_.detached.empty());
+}
+
 TEST_F(TraceeTest, KeepSeesTheEnd) {
   ASSERT_TRUE(tracee_.Seize(kPid, kTid).ok());
   calls_.Plan(0, WaitStatus::Exited(0));

@@ -36,6 +36,12 @@ int OpenMemfd() {
   return static_cast<int>(fd);
 }
 
+// Unlike close() no point of cancellation: the thread may have been cancelled, and would
+// end with the locks of the start.
+void Close(int fd) {
+  (void)syscall(SYS_close, fd);
+}
+
 // In a process that locks all its mappings (mlockall with MCL_FUTURE), a plain mmap
 // would populate every page, some 150 MB that are nearly unused. Inaccessible pages are
 // not populated.
@@ -85,7 +91,7 @@ int Memory::Create(const rocattach_collector_config& config) {
   // Beyond the limit, ftruncate not only fails: SIGXFSZ kills the process.
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < geometry.total_bytes) {
-    close(fd);
+    Close(fd);
     return EFBIG;
   }
   void* base = MAP_FAILED;
@@ -94,7 +100,7 @@ int Memory::Create(const rocattach_collector_config& config) {
     base = MapUnlocked(fd, geometry.total_bytes);
   }
   int error = base == MAP_FAILED ? errno : 0;
-  close(fd);
+  Close(fd);
   if (error != 0) return error;
   geometry_ = geometry;
   base_ = static_cast<uint8_t*>(base);

@@ -4,7 +4,9 @@
  * in the vector registers. A second thread, which itself never blocks, ends the call
  * once the window's flag is set; calls with a timeout may also end by that. Prints
  * "CALL result=N error=N early=0|1" (early: before its timeout, and not ended by the
- * second thread), "intact" if the registers were kept, and exits with 7. */
+ * second thread), "intact" if the registers were kept, and exits with 7. The handlers
+ * of SIGUSR1, with SA_RESTART, and of SIGUSR2, without it, print "handled"; SIGHUP is
+ * blocked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -42,6 +44,7 @@ static pthread_t first_thread;
 static pid_t first_tid;
 static pid_t child;
 static atomic_int released;
+static atomic_int waits; /* the second thread, with all signals blocked */
 
 /* A system call with known vector registers; false in *kept if one has changed. */
 static long call(long number, long a, long b, long c, long d, long e, long f,
@@ -70,6 +73,7 @@ static long call(long number, long a, long b, long c, long d, long e, long f,
 
 static void on_signal(int number) {
   (void)number;
+  if (write(STDOUT_FILENO, "handled\n", 8) != 8) _exit(92);
 }
 
 /* Ends whatever the first thread waits for, all at once. */
@@ -88,6 +92,10 @@ static void release(void) {
 
 static void* wait_for_flag(void* kind) {
   volatile int* flag = window_flag_address();
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, NULL);
+  atomic_store(&waits, 1);
   while (*flag == 0) sched_yield();
   release();
   if (kind != NULL) pthread_kill(first_thread, SIGUSR1);
@@ -173,9 +181,16 @@ int main(int argc, char** argv) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, NULL);
+  action.sa_flags = 0;
+  sigaction(SIGUSR2, &action, NULL);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &blocked, NULL);
   pthread_t thread;
   void* is_pause = strcmp(name, "pause") == 0 ? argv : NULL;
   if (pthread_create(&thread, NULL, wait_for_flag, is_pause) != 0) return 97;
+  while (atomic_load(&waits) == 0) sched_yield();
   say_ready(first_tid);
   int kept = 0;
   const int64_t begin = now_ns();

@@ -1,11 +1,17 @@
 /* A collector for the injector's tests: reports its call in a file and then leaves the
- * machine state as different as it can, so that what is not restored shows. */
+ * machine state as different as it can, so that what is not restored shows. With
+ * ROCATTACH_TEST_LOAD_MSEC it sleeps while it is being loaded, with
+ * ROCATTACH_TEST_SLEEP_MSEC in its start function; it reports the beginning of the
+ * first sleep and the end of the start function. As the real one it calls no function of libc
+ * in which a thread can be cancelled. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,32 +38,46 @@ static void trash_machine_state(void) {
   }
 }
 
+static void report(const char* line) {
+  const char* path = getenv("ROCATTACH_TEST_REPORT");
+  if (path == NULL) return;
+  const long fd =
+      syscall(SYS_open, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  const long length = (long)strlen(line);
+  if (syscall(SYS_write, fd, line, length) != length) _exit(99);
+  syscall(SYS_close, fd);
+}
+
+static void sleep_msec(const char* text) {
+  struct timespec nap = {0, atol(text) * 1000000};
+  syscall(SYS_nanosleep, &nap, NULL);
+}
+
+__attribute__((constructor)) static void load(void) {
+  const char* msec = getenv("ROCATTACH_TEST_LOAD_MSEC");
+  if (msec == NULL) return;
+  report("loading\n");
+  sleep_msec(msec);
+}
+
 __attribute__((visibility("default"))) int rocattach_collector_start(
     const struct rocattach_collector_config* config) {
-  const char* path = getenv("ROCATTACH_TEST_REPORT");
-  if (path != NULL) {
-    char line[1024];
-    Dl_info info = {0};
-    dladdr((void*)&rocattach_collector_start, &info);
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    int length = snprintf(line, sizeof(line),
-                          "started size=%u version=%u recording=%u window=%llu path=%s "
-                          "at=%lld name=%s\n",
-                          config->size, config->version, config->recording,
-                          (unsigned long long)config->window_id, config->collector_path,
-                          now.tv_sec * 1000000000ll + now.tv_nsec, info.dli_fname);
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-      if (write(fd, line, (size_t)length) != length) _exit(99);
-      close(fd);
-    }
-  }
-  const char* sleep_msec = getenv("ROCATTACH_TEST_SLEEP_MSEC");
-  if (sleep_msec != NULL) {
-    struct timespec nap = {0, atol(sleep_msec) * 1000000};
-    nanosleep(&nap, NULL);
-  }
+  char line[1024];
+  Dl_info info = {0};
+  dladdr((void*)&rocattach_collector_start, &info);
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  snprintf(line, sizeof(line),
+           "started size=%u version=%u recording=%u window=%llu path=%s "
+           "at=%lld name=%s\n",
+           config->size, config->version, config->recording,
+           (unsigned long long)config->window_id, config->collector_path,
+           now.tv_sec * 1000000000ll + now.tv_nsec, info.dli_fname);
+  report(line);
+  const char* msec = getenv("ROCATTACH_TEST_SLEEP_MSEC");
+  if (msec != NULL) sleep_msec(msec);
+  if (msec != NULL || getenv("ROCATTACH_TEST_LOAD_MSEC") != NULL) report("ended\n");
   errno = EDOM;
   trash_machine_state();
   return 0;

@@ -40,9 +40,13 @@ static void pass_window(void) {
   sigemptyset(&before);
   sigaddset(&before, SIGUSR2);
   sigaddset(&before, SIGWINCH);
+  /* A signal that the stub itself leaves open. */
+  sigaddset(&before, SIGABRT);
   pthread_sigmask(SIG_BLOCK, &before, NULL);
   pthread_sigmask(SIG_SETMASK, NULL, &before);
-  raise(SIGUSR2); /* stays pending throughout */
+  /* Both stay pending throughout. Unblocked, either ends the process. */
+  raise(SIGUSR2);
+  raise(SIGABRT);
   window_function = (void (*)(void))window_address();
   prepare_state();
   say_ready((pid_t)syscall(SYS_gettid));
@@ -58,6 +62,7 @@ static void pass_window(void) {
   /* The kernel knows 64 signals, sigset_t has room for 1024. */
   expect(memcmp(&before, &after, sizeof(uint64_t)) == 0, "signal mask");
   expect(sigismember(&pending, SIGUSR2), "pending signal");
+  expect(sigismember(&pending, SIGABRT), "pending SIGABRT");
   check_state(kind);
 }
 
