@@ -17,13 +17,13 @@ enum class FuzzCommand : uint8_t {
   kSetField,    // u8 part (FuzzPart), u8 word, u64 value
   kAddToField,  // u8 part, u8 word, i8 value
   kPublish,     // u8 ring and kFuzzStamped, u8 times, 96 bytes of a record
-  kAddEntry,    // u8 kind, u32 id, u16 length of the text, u8 length, bytes behind the head
+  kAddEntry,  // u8 kind, u32 id, u16 length of the text, u8 length, bytes behind the head
   kAddInflight,  // u8 place, 80 bytes of an entry
   kPunchHole,    // u8 page
   kAnswer,       // u8 error
   // The service.
-  kDrain,     // u16 budget; 0 is none
-  kStart,     // u8 plan
+  kDrain,  // u16 budget; 0 is none
+  kStart,  // u8 plan
   kStop,
   kSettle,    // u8: after an answer, or after the next sweep
   kPoll,      // u8 how much later, in 16 ms
@@ -42,8 +42,8 @@ enum class FuzzDuringCall : uint8_t { kWrite, kStart, kStop, kCount };
 inline constexpr uint8_t kFuzzStamped = 0x80;
 
 // Bits of a plan.
-inline constexpr uint8_t kFuzzPlanOfKernels = 1;   // restricted to some kernels
-inline constexpr uint8_t kFuzzPlanOfNumbers = 2;   // … to some dispatches
+inline constexpr uint8_t kFuzzPlanOfKernels = 1;  // restricted to some kernels
+inline constexpr uint8_t kFuzzPlanOfNumbers = 2;  // … to some dispatches
 inline constexpr uint8_t kFuzzPlanInstances = 4;
 inline constexpr uint8_t kFuzzPlanCalls = 8;  // with API calls and samples
 inline constexpr uint8_t kFuzzPlans = 16;

@@ -31,7 +31,8 @@ namespace rocattach {
 namespace {
 
 constexpr int kMostCommands = 128;
-constexpr uint64_t kSlotsOfAll = uint64_t{FakeCollector::kRings} * FakeCollector::kSlots;
+constexpr uint64_t kSlotsOfAll =
+    uint64_t{FakeCollector::kRings} * FakeCollector::kSlots;
 // Each call of the end takes one record at least, in a few sweeps.
 constexpr uint64_t kMostRounds = 8 * (kSlotsOfAll + FakeCollector::kInflight);
 // A ring behind its first page.
@@ -112,8 +113,7 @@ class Run {
         return collector_.Answer(&input_);
       case FuzzCommand::kDrain: {
         const uint64_t budget = input_.Take<uint16_t>();
-        return WithoutFillingHoles(
-            [&] { Drain(budget == 0 ? UINT64_MAX : budget); });
+        return WithoutFillingHoles([&] { Drain(budget == 0 ? UINT64_MAX : budget); });
       }
       case FuzzCommand::kLook:
         return WithoutFillingHoles([this] { Look(); });
@@ -266,11 +266,11 @@ class Run {
   void CheckTotals() const {
     using Wide = unsigned __int128;
     const Wide seen = Wide{account_.dispatches_seen()} + account_.copies_seen();
-    const Wide accounted =
-        Wide{account_.dispatches_delivered()} + account_.copies_delivered() +
-        account_.dropped_ring_full() + account_.dropped_collector() +
-        account_.dropped_invalid() + account_.dropped_inflight() +
-        account_.dropped_writer() + account_.sampled_out();
+    const Wide accounted = Wide{account_.dispatches_delivered()} +
+                           account_.copies_delivered() + account_.dropped_ring_full() +
+                           account_.dropped_collector() + account_.dropped_invalid() +
+                           account_.dropped_inflight() + account_.dropped_writer() +
+                           account_.sampled_out();
     Require(seen == accounted);
   }
 

@@ -162,9 +162,8 @@ std::vector<bool> HostileCollector::PagesWithContents() const {
   std::vector<bool> pages;
   for (uint64_t at = geometry.rings_offset; at < geometry.plan_offset; at += kPage) {
     // The header of a ring is mapped, and written to.
-    const bool header =
-        at < geometry.inflight_offset &&
-        (at - geometry.rings_offset) % geometry.ring_stride == 0;
+    const bool header = at < geometry.inflight_offset &&
+                        (at - geometry.rings_offset) % geometry.ring_stride == 0;
     const auto offset = static_cast<off_t>(at);
     pages.push_back(header || lseek(fake_.fd(), offset, SEEK_DATA) == offset);
   }

@@ -19,7 +19,8 @@ namespace rocattach {
 namespace {
 
 constexpr uint32_t kAgent = 1;
-constexpr uint8_t kAll = FakeCollector::kSlots - 1;  // times a record is published, less 1
+constexpr uint8_t kAll =
+    FakeCollector::kSlots - 1;  // times a record is published, less 1
 
 class Seed {
  public:
@@ -77,7 +78,9 @@ class Seed {
     agent.compute_units = 104;
     agent.wavefront_size = 64;
     Entry(EntryBytes(agent, ROCATTACH_ENTRY_AGENT, {"gfx90a\0MI210", 12}));
-    Entry(QueueEntry(1)).Entry(KernelEntry(1, "gemm")).Entry(KernelEntry(2, "_Z3addPf"));
+    Entry(QueueEntry(1))
+        .Entry(KernelEntry(1, "gemm"))
+        .Entry(KernelEntry(2, "_Z3addPf"));
     Entry(EntryBytes<rocattach_code_object_entry>(1, ROCATTACH_ENTRY_CODE_OBJECT,
                                                   "memory://1"));
     rocattach_function_entry function = {};
@@ -252,9 +255,9 @@ Seed Undecided() {
   Seed seed;
   seed.Arm().StartSession(kFuzzPlanOfKernels | kFuzzPlanOfNumbers | kFuzzPlanInstances);
   for (uint64_t i = 1; i <= 3; ++i) {
-    constexpr uint16_t kUndecided =
-        ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED | ROCATTACH_DISPATCH_SELECTED |
-        ROCATTACH_DISPATCH_SELECTED_UNDECIDED;
+    constexpr uint16_t kUndecided = ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED |
+                                    ROCATTACH_DISPATCH_SELECTED |
+                                    ROCATTACH_DISPATCH_SELECTED_UNDECIDED;
     seed.Publish(Dispatch(i, kCounted | kUndecided, static_cast<uint32_t>(i)))
         .Publish(Values(ROCATTACH_RECORD_DISPATCH, i, 0, 1, 2, 1))
         .Publish(Instances(i));
@@ -280,7 +283,8 @@ Seed Busy() {
   Seed seed(kFuzzTakeOver | 0x10);
   seed.Arm();
   for (uint64_t round = 0; round < 3; ++round) {
-    seed.Publish(Dispatch(1 + 200 * round), kAll).Publish(Copy(100 + 200 * round), 40, 1);
+    seed.Publish(Dispatch(1 + 200 * round), kAll)
+        .Publish(Copy(100 + 200 * round), 40, 1);
     seed.Drain(50).Drain();
   }
   seed.StartSession(0);
