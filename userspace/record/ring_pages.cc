@@ -93,9 +93,8 @@ void RingPages::Leave() {
 void RingPages::Unmap() {
   if (views_ != nullptr) views_->EndLoan(this);
   reached_ = 0;
-  if (touched_ == 0 ||
-      !MapNothing(geometry_.rings_offset,
-                  geometry_.ring_count * geometry_.ring_stride)) {
+  if (touched_ == 0 || !MapNothing(geometry_.rings_offset,
+                                   geometry_.ring_count * geometry_.ring_stride)) {
     return;
   }
   if (views_ != nullptr) views_->ReturnPages(standing_);

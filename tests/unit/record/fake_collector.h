@@ -86,7 +86,7 @@ class FakeCollector {
 
   // Removes the page with the ring's positions.
   void PunchRing(uint32_t i) {
-    const uint64_t offset = rings_offset_ + i * control()->ring_stride;
+    const uint64_t offset = geometry_.rings_offset + i * geometry_.ring_stride;
     if (fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(offset), 4096) != 0) {
       abort();
