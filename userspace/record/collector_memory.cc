@@ -30,7 +30,6 @@ constexpr uint64_t kServiceGoneNs = 3'000'000'000;
 
 // An entry has at most 64 KiB of text, and little besides.
 constexpr size_t kMaxEntryBytes = 128 << 10;
-constexpr uint64_t kPage = 4096;
 
 template <typename T>
 T Load(const T* field) {
@@ -101,7 +100,7 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(
     int fd, const rocattach_collector_config& config) {
   ASSIGN_OR_RETURN(const collector::Geometry geometry, GeometryOf(config));
   RETURN_IF_ERROR(CheckTargetMemfd(fd, geometry.total_bytes));
-  RETURN_IF_ERROR(CheckSeals(fd));
+  RETURN_IF_ERROR(CheckSealed(fd, geometry.total_bytes));
   UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!own.valid()) return ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
   return MapOwn(std::move(own), geometry);
@@ -137,7 +136,7 @@ bool CollectorMemory::TryLock() {
 
 CollectorMemory::~CollectorMemory() {
   for (const Position& position : positions_) {
-    if (position.mapped) views_->Return(geometry_.ring_stride - kPage);
+    if (position.mapped) views_->Return(geometry_.ring_stride - RingPages::kPageBytes);
   }
   guard_.reset();
   munmap(base_, geometry_.total_bytes);
@@ -218,19 +217,11 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
         "another rocattach service records this process; use 'rocattach session' with "
         "that service's socket, or stop it");
   }
-  Snapshot();
-  for (uint32_t i = 0; i < rings_used_; ++i) {
-    Position& position = positions_[i];
-    position.head = position.tail = LoadAcquire(&ring(i)->head);
-    position.corrupt = false;
-    __atomic_store_n(&ring(i)->tail, position.tail, __ATOMIC_RELEASE);
+  if (!BeginFromHere()) {
+    Release();
+    return absl::ResourceExhaustedError(
+        "the rings of the collector's memory cannot be mapped; try again");
   }
-  before_ = TotalAccount();
-  // What is in flight will be published to us.
-  before_.dispatches_seen -= std::min(before_.dispatches_seen, before_.inflight);
-  before_.inflight = 0;
-  // The dictionary is read from its beginning.
-  before_.dictionary_dropped = 0;
   taken_over_ = true;
   // The other service may have been killed during a session.
   const rocattach_plan none = {};
@@ -357,22 +348,6 @@ v1::Collector CollectorMemory::Describe() const {
 
 std::string CollectorMemory::text() const {
   return Printable(control()->text, sizeof(control()->text));
-}
-
-CollectorAccount CollectorMemory::Account() const {
-  return taken_over_ ? TotalAccount().Since(before_) : TotalAccount();
-}
-
-CollectorAccount CollectorMemory::TotalAccount() const {
-  std::vector<const rocattach_ring*> rings;
-  rings.reserve(rings_used_);
-  for (uint32_t i = 0; i < rings_used_; ++i) rings.push_back(ring(i));
-  CollectorAccount account = ReadAccount(*control(), rings);
-  for (uint32_t i = 0; i < rings_used_; ++i) {
-    account.delivered += positions_[i].tail;
-    account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
-  }
-  return account;
 }
 
 std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {

@@ -25,6 +25,7 @@
 #include "userspace/record/collector_account.h"
 #include "userspace/record/fault_guard.h"
 #include "userspace/record/record_slot.h"
+#include "userspace/record/ring_pages.h"
 #include "userspace/record/ring_views.h"
 
 namespace rocattach {
@@ -110,15 +111,21 @@ class CollectorMemory {
   uint64_t armed_ns() const;
   // The collector's description of itself, for the stream.
   v1::Collector Describe() const;
-  // Of the rings that were in use at the snapshot, since the take-over.
+  // Of the rings that were in use at the snapshot, since the take-over. After a
+  // take-over a few more operations may count as seen than were, never fewer. While the
+  // rings cannot be mapped: as it was when they last could.
   CollectorAccount Account() const;
+  // The same, without those too many: as far as `taken` operations, which were read, and
+  // what was lost or left out show that there are any.
+  CollectorAccount SettledAccount(uint64_t taken) const;
 
   // False once the memory could not be read: all of it counts as zeros then.
   bool intact() const { return readable_ && !guard_->broken(); }
 
   // Reads the positions of all rings, then how much of the dictionary there is: an
   // entry that a record refers to was committed before the record was published. Later
-  // reads do not go beyond these positions.
+  // reads do not go beyond these positions. Rings that cannot be mapped at the moment
+  // are read at a later snapshot.
   void Snapshot();
   // Whether there is something new since the snapshot: an entry, a ring in use, or a
   // ring with more than `most_records` that were published since.
@@ -142,9 +149,12 @@ class CollectorMemory {
   // Copies up to `out.size()` slots of ring `index`, but none after the snapshot.
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
-  // From now on busy rings are mapped, as long as `views`, which must outlive this
-  // object, has room for them.
-  void ViewWith(RingViews* views) { views_ = views; }
+  // From now on busy rings, and the positions of all, are mapped, as long as `views`,
+  // which must outlive this object, has room for them. Before the first view.
+  void ViewWith(RingViews* views);
+  // Nothing more is read from the rings, and nothing of them stays mapped, once the view
+  // that there may be has ended. What others share is theirs again.
+  void StopReading();
   // Takes up to `most` slots of ring `index` where they are, none after the snapshot.
   // Empty if the ring is not mapped, or if there is a view already: whoever takes records
   // may run a program's code, which may drain again. The target can change the slots at
@@ -155,8 +165,8 @@ class CollectorMemory {
   uint32_t ring_count() const { return geometry_.ring_count; }
   uint32_t ring_slots() const { return geometry_.ring_slots; }
   // Rings from this number on had no record at the snapshot.
-  uint32_t rings_used() const { return rings_used_; }
-  // Those that have one by now.
+  uint32_t rings_used() const { return pages_.used(); }
+  // Those that have one by now, and the last account is of all of them.
   bool all_rings_read() const;
   // The fullest that any ring was at a snapshot since the last call: 0 to 1.
   double TakeRingFill() {
@@ -180,6 +190,7 @@ class CollectorMemory {
       : fd_(std::move(fd)),
         base_(base),
         geometry_(geometry),
+        pages_(fd_.get(), base, geometry),
         positions_(geometry.ring_count) {
     guard_.emplace(base, geometry.total_bytes);
   }
@@ -197,6 +208,10 @@ class CollectorMemory {
   void Unmap(uint32_t index);
   // What has been taken is free for the collector again, unless it is being viewed.
   void FreeTaken(uint32_t index);
+  // Positions and accounts of the rings may be accessed until another memory's are.
+  bool Reach() const;
+  // Takes over: what is published from now on is read and counted.
+  bool BeginFromHere();
   // Where the slots of a ring begin.
   uint64_t SlotsOffset(uint32_t index) const;
   CollectorAccount TotalAccount() const;
@@ -206,12 +221,13 @@ class CollectorMemory {
 
   UniqueFd fd_;
   // Address space for all of it. In it are the control block, the plan, the first page
-  // of each ring that is in use, and all of those that are busy.
+  // of rings that are in use, and all of those that are busy.
   uint8_t* base_;
   const collector::Geometry geometry_;
   std::optional<FaultGuard> guard_;  // always there; ends before the mapping
+  mutable RingPages pages_;
   mutable bool readable_ = true;
-  uint32_t rings_used_ = 0;
+  bool stopped_ = false;  // see StopReading()
   uint64_t dictionary_used_ = 0;
   bool backend_named_ = false;
   uint64_t plan_generation_ = 0;  // of the last plan written; even
@@ -222,8 +238,10 @@ class CollectorMemory {
     uint64_t head = 0;
     uint64_t tail = 0;
     bool corrupt = false;
-    bool mapped = false;  // all of it
-    uint8_t quiet = 0;    // snapshots in a row that found few records
+    bool mapped = false;    // all of it, which counts
+    bool viewable = false;  // and its holes are kept
+    bool owed = false;      // what has been taken is not free for the collector yet
+    uint8_t quiet = 0;      // snapshots in a row that found few records
   };
   std::vector<Position> positions_;
   RingViews* views_ = nullptr;
@@ -233,6 +251,10 @@ class CollectorMemory {
   bool locked_ = false;  // by us: no other service is alive that reads it
   pid_t owner_ = 0;
   CollectorAccount before_;  // the take-over
+  // So many operations at most count as seen since the take-over, and were not.
+  mutable uint64_t unsure_ = 0;
+  mutable CollectorAccount last_account_;  // in all
+  mutable bool account_is_current_ = true;
 };
 
 }  // namespace rocattach

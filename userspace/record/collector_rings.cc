@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kBusyRecords = 512;
 constexpr uint8_t kQuietSnapshots = 64;
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = RingPages::kPageBytes;
 
 template <typename T>
 T LoadAcquire(const T* field) {
@@ -25,23 +25,26 @@ T LoadAcquire(const T* field) {
 }  // namespace
 
 bool CollectorMemory::all_rings_read() const {
-  return std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count) <=
-         rings_used_;
+  return account_is_current_ && std::min(LoadAcquire(&control()->rings_used),
+                                         geometry_.ring_count) <= pages_.used();
+}
+
+bool CollectorMemory::Reach() const {
+  return !stopped_ && intact() && pages_.Reach();
+}
+
+void CollectorMemory::ViewWith(RingViews* views) {
+  views_ = views;
+  pages_.ShareWith(views);
 }
 
 void CollectorMemory::Snapshot() {
   backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
   const uint32_t used =
       std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
-  // Never decreases, whatever the target writes later.
-  for (; rings_used_ < used; ++rings_used_) {
-    // Its first page, with the positions and accounts.
-    const uint64_t offset =
-        geometry_.rings_offset + rings_used_ * geometry_.ring_stride;
-    if (!MapPart(offset, kPage).ok()) readable_ = false;
-    if (!readable_) break;
-  }
-  for (uint32_t i = 0; i < rings_used_; ++i) {
+  if (intact() && !stopped_ && !pages_.Use(used)) readable_ = false;
+  const uint32_t reached = Reach() ? pages_.used() : 0;
+  for (uint32_t i = 0; i < reached; ++i) {
     Position& position = positions_[i];
     if (position.corrupt) continue;
     uint64_t head = LoadAcquire(&ring(i)->head);
@@ -50,8 +53,9 @@ void CollectorMemory::Snapshot() {
       continue;
     }
     position.head = head;
+    if (position.owed) FreeTaken(i);
     most_waiting_ = std::max(most_waiting_, head - position.tail);
-    if (views_ != nullptr) UpdateMapping(i);
+    if (i < pages_.standing()) UpdateMapping(i);
   }
   dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
                                         geometry_.dictionary_bytes);
@@ -60,12 +64,13 @@ void CollectorMemory::Snapshot() {
 bool CollectorMemory::HasNews(uint64_t most_records) const {
   const rocattach_control& c = *control();
   // What Snapshot() would find, of numbers that the target may have written.
-  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > rings_used_ ||
+  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > pages_.used() ||
       std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
           dictionary_used_) {
     return true;
   }
-  for (uint32_t i = 0; i < rings_used_; ++i) {
+  if (!Reach()) return pages_.used() != 0;
+  for (uint32_t i = 0; i < pages_.used(); ++i) {
     const Position& position = positions_[i];
     // A head that went back wraps around, and counts as news.
     if (!position.corrupt &&
@@ -88,24 +93,26 @@ void CollectorMemory::UpdateMapping(uint32_t index) {
   if (position.mapped) {
     position.quiet =
         waiting < busy / 4 ? static_cast<uint8_t>(position.quiet + 1) : uint8_t{0};
-    if (position.quiet >= kQuietSnapshots) Unmap(index);
+    if (position.quiet >= kQuietSnapshots || !position.viewable) Unmap(index);
     return;
   }
   const uint64_t bytes = geometry_.ring_stride - kPage;
-  if (waiting < busy || bytes == 0 || !intact() || !views_->Take(bytes)) return;
+  if (waiting < busy || bytes == 0 || !views_->Take(bytes)) return;
   const uint64_t offset =
       geometry_.rings_offset + index * geometry_.ring_stride + kPage;
   position.mapped = MapPart(offset, bytes).ok();
   position.quiet = 0;
   if (!position.mapped) {
     views_->Return(bytes);
-  } else if (!views_->KeepHoles(base_ + offset, bytes)) {
-    Unmap(index);
+    return;
   }
+  position.viewable = views_->KeepHoles(base_ + offset, bytes);
+  if (!position.viewable) Unmap(index);
 }
 
 void CollectorMemory::Unmap(uint32_t index) {
-  if (viewed_ring_.has_value()) return;  // later
+  if (viewed_ring_ == index) return;  // later
+  positions_[index].viewable = false;
   const uint64_t bytes = geometry_.ring_stride - kPage;
   uint8_t* const at =
       base_ + geometry_.rings_offset + index * geometry_.ring_stride + kPage;
@@ -119,9 +126,19 @@ void CollectorMemory::Unmap(uint32_t index) {
   views_->Return(bytes);
 }
 
+void CollectorMemory::StopReading() {
+  stopped_ = true;
+  if (viewed_ring_.has_value()) return;  // when it ends
+  for (uint32_t i = 0; i < pages_.used(); ++i) {
+    if (positions_[i].mapped) Unmap(i);
+  }
+  pages_.Unmap();
+}
+
 absl::Span<const RecordSlot> CollectorMemory::View(uint32_t index, size_t most) {
   Position& position = positions_[index];
-  if (position.corrupt || !position.mapped || viewed_ring_.has_value()) return {};
+  if (position.corrupt || stopped_ || !position.viewable || viewed_ring_.has_value())
+    return {};
   const uint64_t first = position.tail & (geometry_.ring_slots - 1);
   const uint64_t count = std::min<uint64_t>(
       {position.head - position.tail, most, geometry_.ring_slots - first});
@@ -137,16 +154,20 @@ void CollectorMemory::EndView() {
   const uint32_t index = *viewed_ring_;
   viewed_ring_.reset();
   FreeTaken(index);
+  if (stopped_) StopReading();
 }
 
 void CollectorMemory::FreeTaken(uint32_t index) {
   if (viewed_ring_ == index) return;
-  __atomic_store_n(&ring(index)->tail, positions_[index].tail, __ATOMIC_RELEASE);
+  Position& position = positions_[index];
+  position.owed = !Reach();
+  if (position.owed) return;  // at a later snapshot
+  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
 }
 
 size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   Position& position = positions_[index];
-  if (position.corrupt) return 0;
+  if (position.corrupt || stopped_) return 0;
   uint64_t waiting = position.head - position.tail;
   size_t count = std::min<uint64_t>(waiting, out.size());
   if (count == 0) return 0;

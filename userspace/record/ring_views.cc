@@ -6,6 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "absl/strings/numbers.h"
+#include "userspace/base/file.h"
+#include "userspace/record/ring_pages.h"
+
 // Linux 5.11; this header may be older.
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -13,6 +17,10 @@
 
 namespace rocattach {
 namespace {
+
+// The kernel's default.
+constexpr uint64_t kDefaultMappings = 65'530;
+constexpr uint64_t kMappingsOfPage = 2;  // itself, and the address space behind it
 
 UniqueFd OpenUserfaultfd() {
   // Enough for reads by the program itself, and every user may have it.
@@ -29,8 +37,20 @@ UniqueFd OpenUserfaultfd() {
 
 }  // namespace
 
-RingViews::RingViews(uint64_t most_bytes)
-    : left_(most_bytes), holes_(OpenUserfaultfd()) {}
+RingViews::RingViews(uint64_t most_bytes, uint64_t most_pages)
+    : left_(most_bytes), pages_left_(most_pages), holes_(OpenUserfaultfd()) {}
+
+uint64_t RingViews::MostPages() {
+  uint64_t mappings = 0;
+  const auto text = ReadFile("/proc/sys/vm/max_map_count", 64);
+  if (!text.ok() || !absl::SimpleAtoi(*text, &mappings)) mappings = kDefaultMappings;
+  return mappings / 2 / kMappingsOfPage;
+}
+
+void RingViews::Lend(RingPages* pages) {
+  if (lent_to_ != nullptr && lent_to_ != pages) lent_to_->Leave();
+  lent_to_ = pages;
+}
 
 bool RingViews::KeepHoles(void* at, uint64_t bytes) const {
   uffdio_register range = {};

@@ -8,23 +8,34 @@
 
 namespace rocattach {
 
-// Reading a busy ring where it is costs less than copying it out first, but what is
-// mapped counts as the service's memory. So the busy rings of all processes share this
-// many bytes; the others are copied.
+class RingPages;
+
+// What all processes share:
+//
+// 1. Bytes of busy rings. Reading a busy ring where it is costs less than copying it out
+//    first, but what is mapped counts as the service's memory. Rings for which there is
+//    no room are copied.
+// 2. Pages with the positions of rings that stay mapped. Each of them costs the service
+//    two of the mappings that the kernel allows it (vm.max_map_count). Where there is no
+//    room, they are mapped for a moment whenever they are needed, those of one process
+//    at a time.
 //
 // A page that a target has never written, or has removed again, would be allocated when
-// it is read, at the service's expense, for as long as the target keeps the file. So
-// holes are not filled: userfaultfd(2) makes reading one a SIGBUS (see FaultGuard).
-// Without it nothing is mapped.
+// it is accessed, at the service's expense, for as long as the target keeps the file. So
+// holes are not filled: userfaultfd(2) makes accessing one a SIGBUS (see FaultGuard).
+// Without it no busy ring is mapped.
 //
 // Used by one thread.
 class RingViews {
  public:
-  explicit RingViews(uint64_t most_bytes);
+  explicit RingViews(uint64_t most_bytes, uint64_t most_pages = MostPages());
   RingViews(const RingViews&) = delete;
   RingViews& operator=(const RingViews&) = delete;
 
-  // False if nothing can be mapped here.
+  // Half of the mappings that the kernel allows the service, at two for a page.
+  static uint64_t MostPages();
+
+  // False if busy rings cannot be mapped here, and holes are not kept.
   bool available() const { return holes_.valid(); }
   // False if so many bytes are not left.
   bool Take(uint64_t bytes) {
@@ -35,12 +46,30 @@ class RingViews {
   void Return(uint64_t bytes) { left_ += bytes; }
   uint64_t left() const { return left_; }
 
-  // From now on reading a hole in these whole pages of a memfd, which are mapped at
+  // One page that stays mapped; false if none is left.
+  bool TakePage() {
+    if (pages_left_ == 0) return false;
+    --pages_left_;
+    return true;
+  }
+  void ReturnPages(uint64_t pages) { pages_left_ += pages; }
+  uint64_t pages_left() const { return pages_left_; }
+
+  // `pages` are mapped for a moment: those that were so before are unmapped.
+  void Lend(RingPages* pages);
+  // `pages` are no longer mapped for a moment, or do not exist any longer.
+  void EndLoan(const RingPages* pages) {
+    if (lent_to_ == pages) lent_to_ = nullptr;
+  }
+
+  // From now on accessing a hole in these whole pages of a memfd, which are mapped at
   // `at`, is a SIGBUS; until they are unmapped. False if that cannot be had.
   bool KeepHoles(void* at, uint64_t bytes) const;
 
  private:
   uint64_t left_;
+  uint64_t pages_left_;
+  RingPages* lent_to_ = nullptr;
   const UniqueFd holes_;  // of userfaultfd
 };
 

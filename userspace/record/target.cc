@@ -240,6 +240,7 @@ void Target::CheckBelief(uint64_t now_ns) {
   sweeping_ = false;
   session_->NotRead();
   memory_->SetRecording(false);
+  memory_->StopReading();
   output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
 }
 
@@ -395,8 +396,10 @@ v1::LossAccount Target::Account(bool final) const {
     account.set_copies_seen(taken.operations.copies);
     return account;
   }
-  CollectorAccount in_target = memory_->Account();
   const SessionCounts& sessions = session_->counts();
+  CollectorAccount in_target =
+      memory_->SettledAccount(taken.operations.dispatches + taken.operations.copies +
+                              taken.invalid + sessions.filtered);
   // What the exact filter rejected does not count as seen.
   in_target.dispatches_seen -= std::min(sessions.filtered, in_target.dispatches_seen);
   account.set_dispatches_seen(in_target.dispatches_seen);

@@ -30,6 +30,13 @@ absl::Status CachedStat(int fd, struct statx* info) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSize(const struct statx& info, uint64_t bytes) {
+  if (info.stx_size == bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the collector's memory has ", info.stx_size,
+                   " bytes where the configuration requires ", bytes));
+}
+
 // All memfds without huge pages, and nothing that a user can mount, are on one device.
 absl::StatusOr<dev_t> MemfdDevice() {
   UniqueFd fd(memfd_create("rocattach-device", MFD_CLOEXEC));
@@ -61,22 +68,24 @@ absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
         absl::StrFormat("the collector's memory is on a file system of type 0x%x",
                         static_cast<uint64_t>(system.f_type)));
   }
-  if (info.stx_size != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the collector's memory has ", info.stx_size,
-                     " bytes where the configuration requires ", bytes));
-  }
-  return absl::OkStatus();
+  return CheckSize(info, bytes);
 }
 
-absl::Status CheckSeals(int fd) {
+// The size once more:
+// 1. Of a file that is not sealed yet, the target can change it right after it has been
+//    checked, and seal the file then.
+// 2. With the seals, which nobody can remove, it is fixed. So what is found after them
+//    is true for good.
+absl::Status CheckSealed(int fd, uint64_t bytes) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return ErrnoStatus(errno, "fcntl(F_GET_SEALS) failed");
   if ((seals & kNeededSeals) != kNeededSeals) {
     return absl::PermissionDeniedError(
         absl::StrFormat("the collector's memory is not sealed (seals 0x%x)", seals));
   }
-  return absl::OkStatus();
+  struct statx info = {};
+  RETURN_IF_ERROR(CachedStat(fd, &info));
+  return CheckSize(info, bytes);
 }
 
 absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes) {
@@ -90,7 +99,7 @@ absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t b
   // open() would wait for without O_NONBLOCK.
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(absl::StrCat("/proc/self/fd/", found.get()),
                                          O_RDWR | O_NONBLOCK));
-  RETURN_IF_ERROR(CheckSeals(fd.get()));
+  RETURN_IF_ERROR(CheckSealed(fd.get(), bytes));
   return fd;
 }
 

@@ -20,7 +20,8 @@ absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t b
 
 // The checks by themselves. Device, type, size: of a descriptor opened with O_PATH too.
 absl::Status CheckTargetMemfd(int fd, uint64_t bytes);
-absl::Status CheckSeals(int fd);
+// That it is sealed, and has exactly `bytes` bytes for good.
+absl::Status CheckSealed(int fd, uint64_t bytes);
 
 }  // namespace rocattach
 

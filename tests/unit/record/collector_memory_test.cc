@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/record/fake_collector.h"
@@ -79,11 +81,106 @@ TEST(CollectorMemory, TakesOverFromNowOn) {
   std::vector<RecordSlot> out(8);
   ASSERT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 3u);
   EXPECT_EQ(CorrelationOf(out[0]), 9u);
-  const CollectorAccount account = (*memory)->Account();
+  const CollectorAccount account = (*memory)->SettledAccount(3);
   EXPECT_EQ(account.dispatches_seen, 3u);
   EXPECT_EQ(account.ring_dropped, 0u);
   EXPECT_EQ(account.produced, 3u);
   EXPECT_EQ(account.delivered, 3u);
+  // What is lost from then on shows.
+  ++fake.ring(0)->dispatches_seen;
+  EXPECT_EQ((*memory)->SettledAccount(3).dispatches_seen, 4u);
+}
+
+// A thread may stand between two steps of an operation while the memory is taken over.
+TEST(CollectorMemory, AnOperationInProgressAtATakeOverIsSeen) {
+  FakeCollector fake;
+  fake.ring(0)->dispatches_seen = 8;  // all of them were dropped, but the last one
+  fake.ring(0)->dispatches_dropped = 7;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
+  const rocattach_dispatch record = FakeCollector::Dispatch(1);
+  --fake.ring(0)->dispatches_seen;  // has been counted
+  fake.Publish(0, &record);
+  EXPECT_GE((*memory)->Account().dispatches_seen, 1u);
+  EXPECT_EQ((*memory)->SettledAccount(1).dispatches_seen, 1u);
+}
+
+TEST(CollectorMemory, CopiesInFlightAtATakeOverAreSeen) {
+  FakeCollector fake;
+  fake.ring(0)->dispatches_seen = fake.ring(0)->dispatches_dropped = 1;
+  fake.ring(0)->copies_seen = 100;
+  fake.ring(0)->inflight = 100;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
+  fake.ring(0)->inflight = 60;  // 40 of them are published
+  const CollectorAccount account = (*memory)->Account();
+  EXPECT_GE(account.dispatches_seen + account.copies_seen, 100u);
+  const CollectorAccount settled = (*memory)->SettledAccount(40);
+  EXPECT_EQ(settled.dispatches_seen + settled.copies_seen, 100u);
+}
+
+// A process's thread that records all the time, in the order in which a collector does:
+// captured in one ring, published in another.
+class BusyProducer {
+ public:
+  explicit BusyProducer(FakeCollector* fake) : fake_(fake) {}
+  ~BusyProducer() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  template <typename T>
+  static void Add(T* count, T more) {
+    __atomic_store_n(count, *count + more, __ATOMIC_RELEASE);
+  }
+  void Run() {
+    rocattach_ring* const from = fake_->ring(0);
+    rocattach_ring* const to = fake_->ring(1);
+    for (uint64_t i = 0; !stop_; ++i) {
+      Add(&from->dispatches_seen, uint64_t{1});
+      if (i % 5 == 0) {
+        Add(&from->sampled_out, uint64_t{1});
+        continue;
+      }
+      if (i % 3 != 0) Add(&from->inflight, int64_t{1});
+      if (to->head - __atomic_load_n(&to->tail, __ATOMIC_ACQUIRE) <
+          FakeCollector::kSlots) {
+        Add(&to->head, uint64_t{1});
+      } else {
+        Add(&to->dispatches_dropped, uint64_t{1});
+      }
+      if (i % 3 != 0) Add(&to->inflight, int64_t{-1});
+    }
+  }
+
+  FakeCollector* const fake_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_{[this] { Run(); }};
+};
+
+// Or an honest process would never be believed again.
+TEST(CollectorMemory, NoMoreIsTakenThanSeenAfterATakeOver) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok());
+  std::vector<RecordSlot> out(FakeCollector::kSlots);
+  const BusyProducer producer(&fake);
+  for (int round = 0; round < 3000; ++round) {
+    ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
+    uint64_t taken = 0;
+    for (int i = 0; i < 3; ++i) {
+      (*memory)->Snapshot();
+      taken += (*memory)->Drain(1, absl::MakeSpan(out));
+      const CollectorAccount account = (*memory)->Account();
+      ASSERT_LE(taken + account.ring_dropped + account.sampled_out,
+                account.dispatches_seen)
+          << "round " << round;
+      const CollectorAccount settled = (*memory)->SettledAccount(taken);
+      ASSERT_LE(taken + settled.ring_dropped + settled.sampled_out,
+                settled.dispatches_seen);
+    }
+  }
 }
 
 // As another service opens it.
@@ -175,6 +272,19 @@ TEST(CollectorMemory, RefusesHugePages) {
   ASSERT_EQ(ftruncate(ordinary.get(), kBytes), 0);
   EXPECT_TRUE(CheckTargetMemfd(ordinary.get(), kBytes).ok());
   EXPECT_FALSE(CheckTargetMemfd(ordinary.get(), kBytes + 4096).ok());
+}
+
+// Its owner changes the size when it has been checked, and seals the file then.
+TEST(CollectorMemory, TheSizeIsThatOfTheSealedFile) {
+  constexpr uint64_t kBytes = 8 * 4096;
+  UniqueFd fd(memfd_create("changes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(fd.get(), kBytes), 0);
+  ASSERT_TRUE(CheckTargetMemfd(fd.get(), kBytes).ok());
+  EXPECT_EQ(CheckSealed(fd.get(), kBytes).code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_EQ(CheckSealed(fd.get(), kBytes).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(CheckSealed(fd.get(), 4096).ok());
 }
 
 // Its owner keeps everybody who opens it waiting for the lease's end.
@@ -395,6 +505,27 @@ TEST(CollectorMemory, ReadingHolesFillsNone) {
   EXPECT_TRUE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).empty());
   fstat(fake.fd(), &after);
   EXPECT_EQ(after.st_blocks, before.st_blocks);
+}
+
+// Rings are said to be in use that nobody has written to: neither their positions nor
+// their accounts are read, which would make pages at the service's expense.
+TEST(CollectorMemory, RingsWithoutPagesAreNotRead) {
+  FakeCollector fake;
+  const rocattach_dispatch record = FakeCollector::Dispatch(1);
+  fake.Publish(0, &record);
+  fake.PunchRing(1);
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok());
+  struct stat before, after;
+  fstat(fake.fd(), &before);
+  for (int i = 0; i < 3; ++i) {
+    (*memory)->Snapshot();
+    (void)(*memory)->Account();
+    (void)(*memory)->HasNews(0);
+  }
+  fstat(fake.fd(), &after);
+  EXPECT_EQ(after.st_blocks, before.st_blocks);
+  EXPECT_FALSE((*memory)->intact());
 }
 
 // A page that cannot be had any more, as a bad memory cell makes it: in its place comes

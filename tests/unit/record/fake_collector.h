@@ -63,6 +63,8 @@ class FakeCollector {
     c->dictionary_bytes = kDictionaryBytes;
     c->plan_offset = geometry_.plan_offset;
     c->plan_bytes = sizeof(rocattach_plan);
+    // Each ring has had an owner: its page is written before it is in use.
+    for (uint32_t i = 0; i < kRings; ++i) ring(i)->owner_tid = i + 1;
     c->rings_used = kRings;
     c->state = ROCATTACH_STATE_LOADED;
   }
@@ -80,6 +82,15 @@ class FakeCollector {
   rocattach_inflight* inflight(uint32_t i) {
     return reinterpret_cast<rocattach_inflight*>(base_ + geometry_.inflight_offset +
                                                  i * sizeof(rocattach_inflight));
+  }
+
+  // Removes the page with the ring's positions.
+  void PunchRing(uint32_t i) {
+    const uint64_t offset = geometry_.rings_offset + i * geometry_.ring_stride;
+    if (fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(offset), 4096) != 0) {
+      abort();
+    }
   }
 
   // A dispatch in flight, as far as the tests look at it. Not valid before its kind is

@@ -74,8 +74,14 @@ RingHandle RingSet::Claim() {
     StoreRelease(owner, 0u);
     break;
   }
-  NoteUsed(count_ - 1);
+  // The service gives up a memory in which a ring is in use whose page was never
+  // written. Those before the last one have an owner, unless there was no memory for the
+  // thread's value.
+  for (uint32_t i = 0; i + 1 < count_; ++i) {
+    __atomic_fetch_or(&producers_[i].shared->owner_tid, 0u, __ATOMIC_RELAXED);
+  }
   StoreRelaxed(&producers_[count_ - 1].shared->owner_tid, tid);
+  NoteUsed(count_ - 1);
   uintptr_t value = kShared | tid;
   pthread_setspecific(key_, reinterpret_cast<void*>(value));
   return Decode(value);
