@@ -127,6 +127,7 @@ class PackedColumn {
   void PutAll(const uint64_t* values, size_t entries, uint64_t any) {
     if (any == 0) return PutZeros(entries);
     (void)Note(any);
+    ABSL_ASSUME(data_ != nullptr);  // likewise
     uint8_t* out = data_.get() + size_;
     const uint64_t* const end = values + entries;
     if (any < 0x80) {

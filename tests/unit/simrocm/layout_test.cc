@@ -30,9 +30,9 @@ TEST(SdkAbi, StatusValuesAreOneRow) {
 TEST(SdkAbi, FunctionsAreNamedOnce) {
   std::set<std::string> symbols;
   size_t count = 0;
-#define ROCATTACH_TEST_SYMBOL(field, symbol, type)                         \
-  EXPECT_EQ(std::string((symbol)).rfind("rocprofiler_", 0), 0u) << symbol; \
-  symbols.insert(symbol);                                                  \
+#define ROCATTACH_TEST_SYMBOL(field, symbol, type)                           \
+  EXPECT_EQ(std::string((symbol)).rfind("rocprofiler_", 0), 0u) << (symbol); \
+  symbols.insert(symbol);                                                    \
   ++count;
   ROCATTACH_SDK_FOR_EACH_FUNCTION(ROCATTACH_TEST_SYMBOL)
 #undef ROCATTACH_TEST_SYMBOL

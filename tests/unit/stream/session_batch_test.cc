@@ -301,8 +301,8 @@ std::shared_ptr<const std::vector<CounterInstance>> Instances(size_t count,
                                                               double first) {
   auto each = std::make_shared<std::vector<CounterInstance>>();
   for (size_t i = 0; i < count; ++i) {
-    each->push_back(
-        {(i / 4) << ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT | i % 4, first + i});
+    each->push_back({(i / 4) << ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT | i % 4,
+                     first + static_cast<double>(i)});
   }
   return each;
 }

@@ -163,7 +163,8 @@ TEST_P(WholeValues, Differences) {
                                          uint64_t{1} << 32};
   for (size_t count = 0; count <= numbers.size(); ++count) {
     for (uint64_t before : numbers) {
-      std::vector<uint64_t> now(numbers.begin(), numbers.begin() + count);
+      std::vector<uint64_t> now(numbers.begin(),
+                                numbers.begin() + static_cast<ptrdiff_t>(count));
       std::vector<uint64_t> last(count, before);
       const uint64_t any = GetParam().differences(now.data(), last.data(), count);
       uint64_t expected_any = 0;
