@@ -19,6 +19,7 @@
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/kill_rounds.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -35,12 +36,15 @@ class DiscoveryTest : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
-    native_ = RunTarget({"hsa_dispatch", "-n", absl::StrCat(kDispatches)});
-    ASSERT_TRUE(native_.exited_with(0)) << native_.errors;
+    RunNative();
     watcher_ = std::make_unique<WatcherProcess>(Options());
     ASSERT_TRUE(watcher_->ready());
   }
 
+  void RunNative() {
+    native_ = RunTarget({"hsa_dispatch", "-n", absl::StrCat(kDispatches)});
+    ASSERT_TRUE(native_.exited_with(0)) << native_.errors;
+  }
   virtual std::vector<std::string> Options() const { return {"--auto"}; }
   std::string Folder(size_t number) const {
     return absl::StrCat(directory_.path(), "/", number);
@@ -291,6 +295,43 @@ TEST_F(ManyCopiesTest, CopiesOnOverlaysAreAllSeen) {
             Merged(number)};
       },
       "merged");
+}
+
+// The service is killed or stopped while programs load copies: they may be held in the
+// dynamic loader by then.
+class ServiceThatEndsTest : public DiscoveryTest {
+ protected:
+  static constexpr size_t kPrograms = 8;
+
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    RunNative();
+  }
+  // A program with a copy of the runtime that nobody has seen before.
+  std::unique_ptr<Child> StartWithNewCopy() {
+    MakeCopy(++copies_);
+    return std::make_unique<Child>(Target(), From(Folder(copies_)));
+  }
+  void RemoveCopies() {
+    while (removed_ < copies_) fs::remove_all(Folder(++removed_));
+  }
+
+  size_t copies_ = 0, removed_ = 0;
+};
+
+TEST_F(ServiceThatEndsTest, AnyInstantWillDo) {
+  KillRounds rounds;
+  rounds.service = Options();
+  rounds.rounds = 7;
+  rounds.stopped_rounds = 2;
+  rounds.batch_us = 150'000;
+  rounds.targets.assign(kPrograms, Target());
+  rounds.start = [this](size_t i) {
+    if (i == 0) RemoveCopies();
+    return StartWithNewCopy();
+  };
+  rounds.check = [this](const Finished& end) { ExpectAsNative(end); };
+  ExpectNobodyIsHarmed(rounds);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/integration/watch/kill_rounds.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <memory>
 #include <random>
@@ -20,11 +21,18 @@ void ExpectNobodyIsHarmed(const KillRounds& rounds) {
     ASSERT_TRUE(watcher.ready());
     std::vector<std::unique_ptr<Child>> children;
     children.reserve(rounds.targets.size());
-    for (const std::vector<std::string>& target : rounds.targets) {
-      children.push_back(std::make_unique<Child>(OnSimgpu(target)));
+    for (size_t i = 0; i < rounds.targets.size(); ++i) {
+      children.push_back(rounds.start
+                             ? rounds.start(i)
+                             : std::make_unique<Child>(OnSimgpu(rounds.targets[i])));
     }
     std::this_thread::sleep_for(instants.Next(&random));
-    watcher.Kill();
+    const bool is_stopped = round < rounds.stopped_rounds;
+    if (is_stopped) {
+      kill(watcher.pid(), SIGSTOP);
+    } else {
+      watcher.Kill();
+    }
     for (auto& child : children) {
       const Finished result = child->Wait();
       ASSERT_TRUE(result.exited_with(0)) << "status " << result.status << "\n"
@@ -32,6 +40,7 @@ void ExpectNobodyIsHarmed(const KillRounds& rounds) {
       ASSERT_EQ(result.errors, "");
       if (rounds.check) rounds.check(result);
     }
+    if (is_stopped) watcher.Kill();
     instants.Add(/*late=*/!watcher.Events("window").empty());
   }
   EXPECT_FALSE(instants.OneSided()) << "all kills came before the attaches, or behind";
