@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that what documents refer to exists: paths, links, and the table of promises;
+"""Checks that what documents refer to exists: paths, links, and the table of guarantees;
 and that they and the messages of the programs use the words of the glossary.
 
 usage: paths_test.py SOURCE_DIRECTORY
@@ -28,7 +28,7 @@ REPLACED_NAMES = (
     r"\b(LookAround|Told|LeaveAlone|Rehearse|SessionWish|Beat|Understand|TellMeter"
     r"|behind_our_back|wish|wishes|StopLevel\w*)\b"
 )
-COLUMNS = ["promise", "code", "test", "fuzz target", "benchmark"]
+COLUMNS = ["guarantee", "code", "test", "fuzz target", "benchmark"]
 
 
 def documents():
@@ -165,7 +165,7 @@ class FaultsTest(unittest.TestCase):
                 self.assertEqual([name for name in named if name not in tests], [])
 
 
-class PromisesTest(unittest.TestCase):
+class GuaranteesTest(unittest.TestCase):
     def setUp(self):
         self.rows = table(read("docs/architecture.md"), COLUMNS)
 
@@ -178,8 +178,8 @@ class PromisesTest(unittest.TestCase):
                     self.assertTrue(list(named_paths(cell)), cell)
 
     def test_columns_name_what_they_say(self):
-        for promise, code, test, fuzz, bench in self.rows:
-            with self.subTest(promise):
+        for guarantee, code, test, fuzz, bench in self.rows:
+            with self.subTest(guarantee):
                 for path in named_paths(code):
                     self.assertFalse(path.startswith("tests/"), path)
                 for path in named_paths(test):
@@ -195,7 +195,7 @@ class PromisesTest(unittest.TestCase):
             for section in re.findall(r"\((\w+)\)", row[4]):
                 self.assertRegex(script, r'"%s": \w+\.run' % section)
 
-    def test_every_fuzz_target_serves_a_promise(self):
+    def test_every_fuzz_target_serves_a_guarantee(self):
         named = {path for row in self.rows for path in named_paths(row[3])}
         pattern = os.path.join(SOURCE, "tests/fuzz/*/*fuzz*.cc")
         self.assertEqual(named, {os.path.relpath(p, SOURCE) for p in glob.glob(pattern)})
