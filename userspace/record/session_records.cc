@@ -196,7 +196,7 @@ void SessionRecords::TakeText(uint32_t ring, const RecordSlot& slot) {
 void SessionRecords::CompleteCall(PendingCall* pending) {
   ++counts_.api_calls;
   ApiCallRecord& record = pending->record;
-  pending_text_bytes_ -= record.text.size();
+  if (pending->slots > 0) pending_text_bytes_ -= record.text.size();
   // Not all of its parts arrived in order.
   if (pending->next != pending->slots) record.flags |= kApiCallTextCut;
   record.text = (record.flags & kApiCallArguments) != 0 ? CleanLines(record.text)

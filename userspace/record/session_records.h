@@ -102,7 +102,7 @@ class SessionRecords {
   // kept.
   static constexpr size_t kMostPendingInstances =
       4 * ROCATTACH_MAX_INSTANCE_SLOTS * ROCATTACH_INSTANCES_PER_SLOT;
-  static constexpr size_t kMostPendingTextBytes = 512 << 10;
+  static constexpr size_t kMostPendingTextBytes = 1 << 20;
   static constexpr size_t kMostKeptInstances = 4096;
 
   // A call whose text is being read.

@@ -82,6 +82,33 @@ TEST_F(SessionCallsTest, ACallWhoseMessageIsNotCompleteIsCut) {
   EXPECT_EQ(counts().api_calls, 4u);
 }
 
+// A process that begins a long message in each of its rings, and ends none.
+TEST_F(SessionCallsTest, MessagesThatWaitForTheirRestAreLimitedForAProcess) {
+  constexpr uint16_t kSlots = 745;
+  const std::string part(ROCATTACH_TEXT_SLOT_BYTES, 'x');
+  rocattach_api_call call = ApiCall();
+  strcpy(call.text, "it has room");  // does not count, before and behind
+  Take(call);
+  call.text_slots = kSlots;
+  for (uint32_t ring = 0; ring < 64; ++ring) {
+    records_->TakeApiCall(ring, SlotOf(call));
+    for (uint16_t slot = 0; slot + 1 < kSlots; ++slot) TakeText(slot, part, ring);
+  }
+  const uint64_t waiting = 65 - counts().api_calls;
+  EXPECT_GE(waiting, 15u);
+  EXPECT_LE(waiting, 16u);
+  for (uint32_t ring = 0; ring < 64; ++ring) records_->EndValues(ring);
+  EXPECT_EQ(counts().api_calls, 65u);
+  // There is room again.
+  Take(call);
+  for (uint16_t slot = 0; slot < kSlots; ++slot) TakeText(slot, part);
+  const WrittenRecords written = Finish();
+  ASSERT_EQ(written.calls.size(), 66u);
+  EXPECT_EQ(written.calls[0].text, "it has room");
+  EXPECT_EQ(written.calls[65].text.size(), kSlots * part.size());
+  EXPECT_EQ(written.calls[65].flags & kApiCallTextCut, 0);
+}
+
 TEST_F(SessionCallsTest, AnApiCallThatMakesNoSenseIsInvalid) {
   const std::vector<std::function<void(rocattach_api_call*)>> changes = {
       [](auto* c) { ++c->plan_tag; },

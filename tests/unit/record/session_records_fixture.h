@@ -220,13 +220,13 @@ class SessionRecordsTest : public RecordingTest {
     return records_->TakeApiCall(0, SlotOf(call));
   }
   // Part `number` of a message.
-  void TakeText(uint16_t number, const std::string& part) {
+  void TakeText(uint16_t number, const std::string& part, uint32_t ring = 0) {
     rocattach_text text = {};
     text.kind = ROCATTACH_RECORD_TEXT;
     text.slot = number;
     text.bytes = static_cast<uint16_t>(part.size());
     memcpy(text.text, part.data(), std::min(part.size(), sizeof(text.text)));
-    records_->TakeText(0, SlotOf(text));
+    records_->TakeText(ring, SlotOf(text));
   }
 
   const SessionCounts& counts() const { return records_->counts(); }
