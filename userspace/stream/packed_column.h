@@ -106,8 +106,9 @@ class PackedColumn {
       ++size_;
       return;
     }
-    ABSL_ASSUME(data_ != nullptr);  // Reserve() was called for this entry
-    size_ = static_cast<size_t>(PutVarint(value, data_.get() + size_) - data_.get());
+    uint8_t* const data = data_.get();
+    ABSL_ASSUME(data != nullptr);  // Reserve() was called for this entry
+    size_ = static_cast<size_t>(PutVarint(value, data + size_) - data);
   }
 
   // Appends zero entries to reserved room.
@@ -127,8 +128,9 @@ class PackedColumn {
   void PutAll(const uint64_t* values, size_t entries, uint64_t any) {
     if (any == 0) return PutZeros(entries);
     (void)Note(any);
-    ABSL_ASSUME(data_ != nullptr);  // likewise
-    uint8_t* out = data_.get() + size_;
+    uint8_t* const data = data_.get();
+    ABSL_ASSUME(data != nullptr);  // likewise
+    uint8_t* out = data + size_;
     const uint64_t* const end = values + entries;
     if (any < 0x80) {
       for (; values < end; ++values) *out++ = static_cast<uint8_t>(*values);
@@ -139,7 +141,7 @@ class PackedColumn {
     } else {
       for (; values < end; ++values) out = PutVarint(*values, out);
     }
-    size_ = static_cast<size_t>(out - data_.get());
+    size_ = static_cast<size_t>(out - data);
   }
 
   // Appends the field, unless every entry is zero: then the column is omitted.
