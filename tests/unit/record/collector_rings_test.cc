@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/unit/record/fake_collector.h"
@@ -55,7 +56,11 @@ int FindUserfaultfd() {
 // As long as it exists, the kernel allows this process no further mapping.
 class NoMoreMappings {
  public:
+#if defined(ABSL_HAVE_THREAD_SANITIZER) || defined(ABSL_HAVE_ADDRESS_SANITIZER)
+  static constexpr uint64_t kPages = 2;  // these end the program if they cannot map
+#else
   static constexpr uint64_t kPages = 1 << 22;
+#endif
   NoMoreMappings() {
     base_ =
         static_cast<uint8_t*>(mmap(nullptr, kPages * 4096, PROT_NONE,
@@ -65,8 +70,12 @@ class NoMoreMappings {
       if (exhausted_) break;
     }
   }
-  ~NoMoreMappings() { munmap(base_, kPages * 4096); }
-  bool exhausted() const { return exhausted_; }
+  ~NoMoreMappings() {
+    munmap(base_, kPages * 4096);
+  }
+  bool exhausted() const {
+    return exhausted_;
+  }
 
  private:
   uint8_t* base_;
@@ -302,7 +311,8 @@ TEST_F(CollectorRingsTest, WhatCannotBeMappedIsReadLater) {
   size_t of_mapped = 0, of_other = 0;
   {
     const NoMoreMappings none;
-    if (!none.exhausted()) GTEST_SKIP() << "vm.max_map_count is too large";
+    if (!none.exhausted())
+      GTEST_SKIP() << "vm.max_map_count is too large, or there is a sanitizer";
     (*others)->Snapshot();
     of_other = (*others)->Drain(1, absl::MakeSpan(out));
     (void)(*others)->Account();
@@ -340,7 +350,8 @@ TEST_F(CollectorRingsTest, WhatCannotBeFreedIsFreedLater) {
   bool all_read = true;
   {
     const NoMoreMappings no_more;
-    if (!no_more.exhausted()) GTEST_SKIP() << "vm.max_map_count is too large";
+    if (!no_more.exhausted())
+      GTEST_SKIP() << "vm.max_map_count is too large, or there is a sanitizer";
     count = memory_->Drain(0, absl::MakeSpan(out));
     account = memory_->Account();
     all_read = memory_->all_rings_read();
