@@ -105,9 +105,9 @@ TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
       "ROCATTACH_LOG_LEVEL=info",
       "LD_LIBRARY_PATH=" +
           std::filesystem::path(ROCATTACH_TEST_OLD_LIBRARY).parent_path().string()};
-  const std::string tool = GetParam().tool;
-  const bool python = tool.ends_with(".py");
-  std::vector<std::string> command = {tool, GetParam().library, target.text(),
+  const auto& [tool, opened_by_it] = GetParam();
+  const bool python = std::string(tool).ends_with(".py");
+  std::vector<std::string> command = {tool, opened_by_it, target.text(),
                                       std::to_string(kAttachedMsec)};
   if (python) command.insert(command.begin(), "/usr/bin/python3");
   // In that folder.
