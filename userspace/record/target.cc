@@ -16,7 +16,7 @@ namespace rocattach {
 namespace {
 
 // With what is made of them, they stay in the processor's nearest caches.
-constexpr size_t kDrainSlots = 512;
+constexpr size_t kDrainSlots = 1024;
 // Bytes of dictionary entries that one call of Drain() copies, and operations in flight
 // that are read at once.
 constexpr uint64_t kEntryBytesAtOnce = 128 << 10;

@@ -85,25 +85,25 @@ size_t CounterBatchEncoder::AppendOperations(
   constexpr size_t kBlock = 16;
   size_t taken = 0;
   while (taken < operations.size() && !full()) {
-    const auto block =
-        operations.subspan(taken, std::min(kBlock, operations.size() - taken));
-    Reserve(block);
-    for (const CounterOperation& operation : block) {
-      if (!HasRoom(operation.values, 0)) return taken;
-      ++taken;
+    const size_t most = std::min(taken + kBlock, operations.size());
+    size_t end = taken, of_block = 0;
+    while (end < most && HasRoom(of_block + operations[end].values, 0)) {
+      of_block += operations[end++].values;
+    }
+    Reserve(end - taken, of_block);
+    operations_ += end - taken;
+    for (; taken < end; ++taken) {
+      const CounterOperation& operation = operations[taken];
       AppendOne(operation, values->first(operation.values), {});
-      ++operations_;
       values->remove_prefix(operation.values);
     }
   }
   return taken;
 }
 
-void CounterBatchEncoder::Reserve(absl::Span<const CounterOperation> operations) {
-  size_t values = 0;
-  for (const CounterOperation& operation : operations) values += operation.values;
-  pattern_.Reserve(operations.size());
-  operation_.Reserve(operations.size());
+void CounterBatchEncoder::Reserve(size_t operations, size_t values) {
+  pattern_.Reserve(operations);
+  operation_.Reserve(operations);
   for (PackedColumn* column : {&sum_, &below_, &above_}) column->Reserve(values);
 }
 
@@ -138,7 +138,7 @@ void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
     }
     const size_t count = values_.size();
     const CounterOperation operation = OperationOf(records[0], count);
-    Reserve({&operation, 1});
+    Reserve(1, count);
     AppendOne(operation, values_,
               instances ? records.first(count) : absl::Span<const CounterRecord>());
     records.remove_prefix(count);
@@ -148,9 +148,10 @@ void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
 void CounterBatchEncoder::AppendOne(const CounterOperation& operation, Values values,
                                     absl::Span<const CounterRecord> records) {
   if (values.empty()) return;
-  if (sums_.size() <= values.size()) {
-    for (auto* numbers : {&sums_, &belows_, &aboves_})
-      numbers->resize(values.size() + 1);
+  if (columns_.room <= values.size()) {
+    const size_t room = values.size() + 1;
+    numbers_.resize(3 * room);
+    columns_ = {numbers_.data(), room};
   }
   const uint32_t head = HeadOf(operation);
   uint32_t index = pattern_of_head_[head];
@@ -189,8 +190,7 @@ void CounterBatchEncoder::AppendTimes(const CounterOperation& operation) {
 bool CounterBatchEncoder::TakeQuickly(const Pattern& pattern, Values values) {
   return pattern.whole && pattern.count == values.size() &&
          TakeWholeValues(values, &states_.tag[pattern.first],
-                         &states_.per_instance[pattern.first],
-                         {sums_.data(), belows_.data(), aboves_.data()});
+                         &states_.per_instance[pattern.first], columns_);
 }
 
 void CounterBatchEncoder::TakeNumbers(const Pattern& pattern, Values values) {
@@ -199,31 +199,31 @@ void CounterBatchEncoder::TakeNumbers(const Pattern& pattern, Values values) {
     const bool whole = shapes_[pattern.first + i].whole;
     const uint64_t middle =
         MiddleOf(value.sum, states_.per_instance[pattern.first + i], whole);
-    sums_[i] = NumberOf(value.sum, whole);
-    belows_[i] = middle - NumberOf(value.minimum, whole);
-    aboves_[i] = NumberOf(value.maximum, whole) - middle;
+    columns_.sum[i] = NumberOf(value.sum, whole);
+    columns_.below()[i] = middle - NumberOf(value.minimum, whole);
+    columns_.above()[i] = NumberOf(value.maximum, whole) - middle;
   }
 }
 
 void CounterBatchEncoder::AppendValues(const Pattern& pattern) {
-  const auto append = [&](std::vector<uint64_t>* numbers, std::vector<uint64_t>* last,
+  const auto append = [&](uint64_t* numbers, std::vector<uint64_t>* last,
                           PackedColumn* column) {
     const uint64_t any =
-        TakeDifferences(numbers->data(), last->data() + pattern.first, pattern.count);
-    column->PutAll(numbers->data(), pattern.count, any);
+        TakeDifferences(numbers, last->data() + pattern.first, pattern.count);
+    column->PutAll(numbers, pattern.count, any);
   };
   // Minimum and maximum often are where they were.
-  const auto append_few = [&](std::vector<uint64_t>* numbers,
-                              std::vector<uint64_t>* last, PackedColumn* column) {
-    if (AreEqual(numbers->data(), last->data() + pattern.first, pattern.count)) {
+  const auto append_few = [&](uint64_t* numbers, std::vector<uint64_t>* last,
+                              PackedColumn* column) {
+    if (AreEqual(numbers, last->data() + pattern.first, pattern.count)) {
       column->PutZeros(pattern.count);
     } else {
       append(numbers, last, column);
     }
   };
-  append(&sums_, &states_.sum, &sum_);
-  append_few(&belows_, &states_.below, &below_);
-  append_few(&aboves_, &states_.above, &above_);
+  append(columns_.sum, &states_.sum, &sum_);
+  append_few(columns_.below(), &states_.below, &below_);
+  append_few(columns_.above(), &states_.above, &above_);
 }
 
 bool CounterBatchEncoder::Fits(const Pattern& pattern, Values values) const {

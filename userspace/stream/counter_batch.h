@@ -71,11 +71,11 @@ class CounterBatchEncoder {
   // `records`: empty, or those that the values are of, if any has instances.
   void AppendOne(const CounterOperation& operation, Values values,
                  absl::Span<const CounterRecord> records);
-  // Fills the columns of numbers_; false if the values do not fit the pattern, or might
+  // Fills columns_; false if the values do not fit the pattern, or might
   // not.
   bool TakeQuickly(const Pattern& pattern, Values values);
   void TakeNumbers(const Pattern& pattern, Values values);
-  // Appends what is in numbers_.
+  // Appends what is in columns_.
   void AppendValues(const Pattern& pattern);
   void AppendTimes(const CounterOperation& operation);
   void AppendInstances(const Pattern& pattern, absl::Span<const CounterRecord> records);
@@ -87,7 +87,7 @@ class CounterBatchEncoder {
   void AddShape(const Shape& shape, const rocattach_counter_value& value);
   bool HasRoom(size_t values, size_t instances);
   // Room for all there is of them, except instances and times.
-  void Reserve(absl::Span<const CounterOperation> operations);
+  void Reserve(size_t operations, size_t values);
   void AppendRun(absl::Span<const CounterRecord> records);
   // The number of the list of the record's instances; 0: it has none.
   uint32_t ListOf(const CounterRecord& record);
@@ -112,8 +112,9 @@ class CounterBatchEncoder {
   std::vector<uint64_t> list_;                         // kept so that ListOf() is quick
   std::vector<std::vector<uint64_t>> last_instances_;  // by shape
   std::vector<rocattach_counter_value> values_;        // of Append()'s records
-  // Of the operation's values, with room for one more.
-  std::vector<uint64_t> sums_, belows_, aboves_;
+  // Of the operation's values: three columns, with room for one more value each.
+  std::vector<uint64_t> numbers_;
+  ValueColumns columns_ = {nullptr, 0};
   size_t instances_ = 0;
   PackedColumn pattern_, operation_, begin_, duration_, sum_, below_, above_, instance_;
 };

@@ -13,10 +13,16 @@ namespace rocattach {
 // Of each value its sum, and how far the minimum is below the sum's middle and the
 // maximum above it (MiddleOf() in counter_numbers.h). Points to room for one value more
 // than there are.
+// Two words, which calls pass in registers: three pointers would go through memory, and
+// be waited for there.
 struct ValueColumns {
   uint64_t* sum;
-  uint64_t* below;
-  uint64_t* above;
+  size_t room;  // of each column: the next one follows it
+
+  uint64_t* below() const { return sum + room; }
+  uint64_t* above() const { return below() + room; }
+  // Without the first `values` values.
+  ValueColumns From(size_t values) const { return {sum + values, room}; }
 };
 
 // Which counter a value is of, and of how many instances: its first word, without what

@@ -46,8 +46,8 @@ class QuadReader {
     const __m256i maximum = Number(_mm256_permute2f128_pd(odd0, odd2, 0x31));
     const __m256i middle = Truncated(_mm256_mul_pd(sums, Load(per_instance)));
     Store(sum, out.sum);
-    Store(_mm256_sub_epi64(middle, minimum), out.below);
-    Store(_mm256_sub_epi64(maximum, middle), out.above);
+    Store(_mm256_sub_epi64(middle, minimum), out.below());
+    Store(_mm256_sub_epi64(maximum, middle), out.above());
   }
 
   ROCATTACH_AVX2 bool ok() const {
@@ -90,13 +90,11 @@ ROCATTACH_AVX2 bool TakeWholeValues(absl::Span<const rocattach_counter_value> va
   QuadReader reader;
   size_t i = 0;
   for (; i + 3 < values.size(); i += 4) {
-    reader.Read(&values[i], tags + i, per_instance + i,
-                {out.sum + i, out.below + i, out.above + i});
+    reader.Read(&values[i], tags + i, per_instance + i, out.From(i));
   }
   if (!reader.ok()) return false;
-  return i == values.size() ||
-         sse2::TakeWholeValues(values.subspan(i), tags + i, per_instance + i,
-                               {out.sum + i, out.below + i, out.above + i});
+  return i == values.size() || sse2::TakeWholeValues(values.subspan(i), tags + i,
+                                                     per_instance + i, out.From(i));
 }
 
 ROCATTACH_AVX2 bool AreEqual(const uint64_t* numbers, const uint64_t* last,

@@ -39,8 +39,8 @@ class PairReader {
     const __m128i maximum = Number(_mm_unpackhi_pd(ends1, ends2));
     const __m128i middle = Truncated(_mm_mul_pd(sums, per_instance));
     Store(sum, out.sum);
-    Store(_mm_sub_epi64(middle, minimum), out.below);
-    Store(_mm_sub_epi64(maximum, middle), out.above);
+    Store(_mm_sub_epi64(middle, minimum), out.below());
+    Store(_mm_sub_epi64(maximum, middle), out.above());
   }
 
   bool ok() const {
@@ -96,13 +96,11 @@ bool TakeWholeValues(absl::Span<const rocattach_counter_value> values,
   for (; i + 1 < values.size(); i += 2) {
     reader.Read(values[i], values[i + 1],
                 _mm_loadu_si128(reinterpret_cast<const __m128i*>(tags + i)),
-                _mm_loadu_pd(per_instance + i),
-                {out.sum + i, out.below + i, out.above + i});
+                _mm_loadu_pd(per_instance + i), out.From(i));
   }
   if (i < values.size()) {
     reader.Read(values[i], values[i], _mm_set1_epi64x(static_cast<int64_t>(tags[i])),
-                _mm_set1_pd(per_instance[i]),
-                {out.sum + i, out.below + i, out.above + i});
+                _mm_set1_pd(per_instance[i]), out.From(i));
   }
   return reader.ok();
 }

@@ -51,17 +51,17 @@ struct Arguments {
       tags.push_back(tag & kValueTagBits);
       per_instance.push_back(PerInstance(value.instances));
     }
-    for (auto* numbers : {&sum, &below, &above}) numbers->resize(values.size() + 1);
+    numbers.resize(3 * (values.size() + 1));
   }
   bool Take(const Kernels& kernels) {
-    return kernels.take(values, tags.data(), per_instance.data(),
-                        {sum.data(), below.data(), above.data()});
+    return kernels.take(values, tags.data(), per_instance.data(), columns());
   }
+  ValueColumns columns() { return {numbers.data(), values.size() + 1}; }
 
   std::vector<Value> values;
   std::vector<uint64_t> tags;
   std::vector<double> per_instance;
-  std::vector<uint64_t> sum, below, above;
+  std::vector<uint64_t> numbers;
 };
 
 // Numbers where something changes: signs, halves, powers of two and their neighbours.
@@ -87,13 +87,14 @@ bool IsQuick(double number) {
   return IsWhole(number) && number >= 0 && number < std::ldexp(1, 51);
 }
 
-void ExpectAsPlain(const Arguments& taken) {
-  for (size_t i = 0; i < taken.values.size(); ++i) {
-    const Value& value = taken.values[i];
-    const uint64_t middle = MiddleOf(value.sum, taken.per_instance[i], true);
-    ASSERT_EQ(taken.sum[i], NumberOf(value.sum, true)) << value.sum;
-    ASSERT_EQ(taken.below[i], middle - NumberOf(value.minimum, true)) << value.sum;
-    ASSERT_EQ(taken.above[i], NumberOf(value.maximum, true) - middle) << value.sum;
+void ExpectAsPlain(Arguments* taken) {
+  const ValueColumns columns = taken->columns();
+  for (size_t i = 0; i < taken->values.size(); ++i) {
+    const Value& value = taken->values[i];
+    const uint64_t middle = MiddleOf(value.sum, taken->per_instance[i], true);
+    ASSERT_EQ(columns.sum[i], NumberOf(value.sum, true)) << value.sum;
+    ASSERT_EQ(columns.below()[i], middle - NumberOf(value.minimum, true)) << value.sum;
+    ASSERT_EQ(columns.above()[i], NumberOf(value.maximum, true) - middle) << value.sum;
   }
 }
 
@@ -114,7 +115,7 @@ TEST_P(WholeValues, WhatIsTakenIsExact) {
           ASSERT_EQ(ok, IsQuick(sum) && IsQuick(end)) << sum << " " << end;
           if (!ok) continue;
           ++taken;
-          ExpectAsPlain(arguments);
+          ExpectAsPlain(&arguments);
         }
       }
     }
@@ -127,7 +128,7 @@ TEST_P(WholeValues, AnotherCounterOrNumberOfInstancesDoesNotFit) {
     for (size_t other = 0; other < count; ++other) {
       Arguments arguments(std::vector<Value>(count, {4, 0, 32, 64, 1, 3}));
       ASSERT_TRUE(arguments.Take(GetParam()));
-      ExpectAsPlain(arguments);
+      ExpectAsPlain(&arguments);
       arguments.values[other].pad = 7;  // not part of it
       EXPECT_TRUE(arguments.Take(GetParam()));
       arguments.values[other].counter = 5;
