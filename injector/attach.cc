@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/attach_run.h"
-#include "injector/blocked_thread.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
 #include "injector/target_checks.h"
@@ -17,11 +16,16 @@ namespace {
 // Of a thread that has been seized, before it is interrupted: this might make its call
 // return EINTR.
 StepResult CheckSeized(pid_t pid, pid_t tid, uint64_t start_ns,
-                       absl::FunctionRef<bool()> is_same_process, bool blocked) {
+                       absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
   if (!is_same_process()) {
     RETURN_IF_FAILED(CheckIdentity(pid, start_ns));
   }
-  if (!blocked || IsBlockedThread(pid, tid)) return StepOk();
+  if (!start->blocked) return StepOk();
+  const auto call = FindBlockedCall(pid, tid);
+  if (call.has_value()) {
+    start->call = *call;
+    return StepOk();
+  }
   // It was in another call when it was chosen.
   return AttachFailure{
       AttachReason::kNotAtWindow, 0,
@@ -39,7 +43,7 @@ StepResult Begin(pid_t pid, pid_t tid, uint64_t start_ns,
   if (FaultAt("after-seize")) return InjectedFault("after-seize");
 
   start->stage = AttachStage::kCheck;
-  StepResult seized = CheckSeized(pid, tid, start_ns, is_same_process, start->blocked);
+  StepResult seized = CheckSeized(pid, tid, start_ns, is_same_process, start);
   if (!seized.ok()) {
     // A detach would need a stop.
     start->tracee.ReleaseByEnd();

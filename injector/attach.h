@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "injector/attach_request.h"
+#include "injector/blocked_thread.h"
 #include "injector/failure.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
@@ -24,6 +25,7 @@ struct AttachStart {
   // The thread is to be stopped only in a call that continues unnoticed
   // (blocked_thread.h). Set before BeginAttach.
   bool blocked = false;
+  BlockedCall call;  // which one, if it has been seized
   StepResult result;
 };
 

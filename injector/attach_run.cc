@@ -300,7 +300,8 @@ StepResult AttachRun::CheckBlocked() {
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
   auto registers =
       ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
-  if (!registers.ok()) {
+  // In another call it might hold locks that dlopen takes.
+  if (!registers.ok() || begun_ == nullptr || !begun_->call.IsOf(registers_)) {
     return AttachFailure{
         AttachReason::kNotAtWindow, 0,
         absl::StrCat("thread ", request_.point.tid, " has left its system call"), true};

@@ -12,6 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "injector/library_locks.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -21,7 +25,7 @@ namespace rocattach {
 namespace {
 
 // Best first: those at the end return EINTR if their socket has a timeout.
-constexpr int kCalls[] = {
+constexpr uint64_t kCalls[] = {
     SYS_futex,     SYS_poll,     SYS_ppoll,           SYS_select, SYS_pselect6,
     SYS_nanosleep, SYS_ioctl,    SYS_clock_nanosleep, SYS_wait4,  SYS_waitid,
     SYS_pause,     SYS_read,     SYS_restart_syscall, SYS_readv,  SYS_accept,
@@ -36,28 +40,65 @@ constexpr int64_t kRestartBlock = -516;
 
 constexpr size_t kMaxText = 256;
 
-// The position of the thread's call in kCalls; beyond its end if it is not there.
-size_t RankOf(pid_t pid, pid_t tid) {
-  auto text =
-      ReadFile(absl::StrCat("/proc/", pid, "/task/", tid, "/syscall"), kMaxText);
-  if (!text.ok()) return std::size(kCalls);
-  // "NUMBER ARGUMENTS… SP PC", "-1 SP PC" or "running".
-  int number = -1;
-  if (!absl::SimpleAtoi(absl::string_view(*text).substr(0, text->find(' ')), &number)) {
-    number = -1;
+// "NUMBER ARGUMENTS… SP PC", "-1 SP PC" or "running".
+std::optional<BlockedCall> ParseCall(absl::string_view text) {
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits(' ', 2));
+  BlockedCall call;
+  if (parts.size() < 3 || !absl::SimpleAtoi(parts[0], &call.number) ||
+      !absl::SimpleHexAtoi(parts[1], &call.argument)) {
+    return std::nullopt;
   }
-  return static_cast<size_t>(std::find(std::begin(kCalls), std::end(kCalls), number) -
-                             std::begin(kCalls));
+  return call;
 }
+
+// The position of the call in kCalls; beyond its end if it is not there.
+size_t RankOf(const BlockedCall& call) {
+  return static_cast<size_t>(
+      std::find(std::begin(kCalls), std::end(kCalls), call.number) -
+      std::begin(kCalls));
+}
+
+// Looks at threads of one process.
+class BlockedCalls {
+ public:
+  explicit BlockedCalls(pid_t pid) : pid_(pid) {}
+
+  std::optional<BlockedCall> Find(pid_t tid) {
+    auto text =
+        ReadFile(absl::StrCat("/proc/", pid_, "/task/", tid, "/syscall"), kMaxText);
+    if (!text.ok()) return std::nullopt;
+    auto call = ParseCall(*text);
+    if (!call.has_value() || RankOf(*call) == std::size(kCalls)) return std::nullopt;
+    if (MayBeFutex(*call) && MayBeLibraryLock(RemoteAddress(call->argument))) {
+      return std::nullopt;
+    }
+    return call;
+  }
+
+ private:
+  // Which call is restarted is known to the kernel only.
+  static bool MayBeFutex(const BlockedCall& call) {
+    return call.number == SYS_futex || call.number == SYS_restart_syscall;
+  }
+  bool MayBeLibraryLock(RemoteAddress address) {
+    if (!maps_.has_value()) maps_ = Maps::Read(pid_);
+    return !maps_->ok() || IsLibraryLock(**maps_, address);
+  }
+
+  const pid_t pid_;
+  std::optional<absl::StatusOr<Maps>> maps_;
+};
 
 }  // namespace
 
 absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
   ASSIGN_OR_RETURN(const std::vector<pid_t> all, ListThreads(pid));
+  BlockedCalls calls(pid);
   std::vector<std::pair<size_t, pid_t>> ranked;
   for (pid_t tid : all) {
-    const size_t rank = RankOf(pid, tid);
-    if (rank < std::size(kCalls)) ranked.emplace_back(rank, tid);
+    const auto call = calls.Find(tid);
+    if (call.has_value()) ranked.emplace_back(RankOf(*call), tid);
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<pid_t> threads;
@@ -66,8 +107,8 @@ absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
   return threads;
 }
 
-bool IsBlockedThread(pid_t pid, pid_t tid) {
-  return RankOf(pid, tid) < std::size(kCalls);
+std::optional<BlockedCall> FindBlockedCall(pid_t pid, pid_t tid) {
+  return BlockedCalls(pid).Find(tid);
 }
 
 // What arch_do_signal_or_restart() of the kernel (arch/x86/kernel/signal.c) does to a

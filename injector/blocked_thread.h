@@ -6,6 +6,8 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,15 +16,27 @@
 
 namespace rocattach {
 
-// The threads of `pid` that are blocked in a call that continues unnoticed after it has
-// been interrupted by ptrace, best first. Not among them are calls that return EINTR
-// then, whatever the tracer does: epoll_wait, sigtimedwait, semop and others
-// (signal(7), "Interruption of system calls"). NOT_FOUND: the process is gone.
+// A call that continues unnoticed after it has been interrupted by ptrace. Not among
+// them are calls that return EINTR then, whatever the tracer does: epoll_wait,
+// sigtimedwait, semop and others (signal(7), "Interruption of system calls"); nor is a
+// wait for a lock of the C library (library_locks.h).
+struct BlockedCall {
+  uint64_t number = 0;
+  uint64_t argument = 0;  // the first one
+
+  // Whether a thread with these registers is in this call.
+  bool IsOf(const user_regs_struct& registers) const {
+    return registers.orig_rax == number && registers.rdi == argument;
+  }
+};
+
+// The threads of `pid` that are blocked in such a call, best first. NOT_FOUND: the
+// process is gone.
 absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid);
 
-// Whether the thread is blocked in such a call at this instant. The service's own
-// shortage of descriptors counts as no.
-bool IsBlockedThread(pid_t pid, pid_t tid);
+// The call that the thread is blocked in at this instant, if it is such a call. The
+// service's own shortage of descriptors counts as none.
+std::optional<BlockedCall> FindBlockedCall(pid_t pid, pid_t tid);
 
 // `registers` are those of a thread that was stopped inside a system call. Returns what
 // they must be for the thread to do what it would have done without the stop, if it is

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "injector/allocator_frames.h"
@@ -88,12 +87,6 @@ std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPar
   return std::nullopt;
 }
 
-bool IsLoaderOrLibc(const Mapping& mapping) {
-  const absl::string_view name = mapping.basename();
-  return IsGlibcLibrary(name) || absl::StartsWith(name, "ld-linux-x86-64.so") ||
-         absl::StartsWith(name, "ld-2.");
-}
-
 // Has the instruction before `ip` made one of the harmless calls? glibc sets the number
 // at most two instructions before.
 bool IsHarmlessCall(const CallContext& context, uint64_t ip) {
@@ -133,7 +126,8 @@ StepResult CheckInterrupted(const CallContext& context, const Maps& maps,
     return Unsafe(absl::StrCat(where, " that interrupted the program's allocator in ",
                                mapping->path));
   }
-  if (!IsLoaderOrLibc(*mapping) || IsHarmlessCall(context, interrupted.ip)) {
+  if (!IsLoaderOrGlibc(mapping->basename()) ||
+      IsHarmlessCall(context, interrupted.ip)) {
     return StepOk();
   }
   return Unsafe(

@@ -121,6 +121,11 @@ bool IsGlibcLibrary(absl::string_view basename) {
   return false;
 }
 
+bool IsLoaderOrGlibc(absl::string_view basename) {
+  return IsGlibcLibrary(basename) || absl::StartsWith(basename, "ld-linux-x86-64.so") ||
+         absl::StartsWith(basename, "ld-2.");
+}
+
 bool IsLibcName(absl::string_view basename) {
   return IsGlibcFile(basename, kLibraries[0].soname, kLibraries[0].versioned_prefix);
 }

@@ -50,6 +50,8 @@ bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
 bool IsLibcName(absl::string_view basename);
 // The same for libc, libdl and libpthread.
 bool IsGlibcLibrary(absl::string_view basename);
+// The same for them and the dynamic loader: ld-linux-x86-64.so.2, ld-2.31.so.
+bool IsLoaderOrGlibc(absl::string_view basename);
 
 }  // namespace rocattach
 

@@ -138,6 +138,23 @@ TEST_F(BlockedTest, AThreadThatHasGoneOnToSuchACallIsNotStopped) {
   EXPECT_EQ(target.Report(), "");
 }
 
+// fork holds the arenas that it has locked already, which dlopen would wait for.
+TEST_F(BlockedTest, AThreadThatWaitsForALockOfTheCLibraryIsNotUsed) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "fork"));
+  AttachOutcome outcome = Attach(target);
+  EXPECT_EQ(outcome.reason, AttachReason::kNoSafePoint) << outcome.detail;
+  EXPECT_FALSE(outcome.target_modified);
+  // Nor if it has begun to wait since the threads were looked at.
+  outcome = AttachOnOwnThread(RequestOf(target));
+  EXPECT_EQ(outcome.reason, AttachReason::kNotAtWindow) << outcome.detail;
+  EXPECT_EQ(outcome.stopped_ns, 0u);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_EQ(target.output(), Native("fork"));
+  EXPECT_EQ(target.Report(), "");
+}
+
 // A service that has no descriptor left is at fault itself, and says so.
 TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
   TargetProcess target;

@@ -99,7 +99,7 @@ TEST(BlockedThreads, FindsAThreadThatWaits) {
   if (access("/proc/self/syscall", R_OK) != 0) GTEST_SKIP() << "no /proc/PID/syscall";
   EXPECT_EQ(polls.Threads(), std::vector{polls.pid()});
   EXPECT_EQ(pauses.Threads(), std::vector{pauses.pid()});
-  EXPECT_TRUE(IsBlockedThread(pauses.pid(), pauses.pid()));
+  EXPECT_TRUE(FindBlockedCall(pauses.pid(), pauses.pid()).has_value());
 }
 
 // It would return EINTR, which the program would see.
@@ -110,7 +110,7 @@ TEST(BlockedThreads, LeavesOutCallsThatCannotContinue) {
     epoll_wait(epoll, &event, 1, -1);
   });
   EXPECT_TRUE(waits.Threads().empty());
-  EXPECT_FALSE(IsBlockedThread(waits.pid(), waits.pid()));
+  EXPECT_FALSE(FindBlockedCall(waits.pid(), waits.pid()).has_value());
 }
 
 TEST(BlockedThreads, AProcessThatIsGone) {

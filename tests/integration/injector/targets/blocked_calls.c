@@ -2,7 +2,8 @@
  *
  * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" and makes the call with a pattern
  * in the vector registers. A second thread, which itself never blocks, ends the call
- * once the window's flag is set; calls with a timeout may also end by that. Prints
+ * once the window's flag is set; calls with a timeout may also end by that. The CALL
+ * "fork" is that of the C library, which waits for malloc's arenas. Prints
  * "CALL result=N error=N early=0|1" (early: before its timeout, and not ended by the
  * second thread), "intact" if the registers were kept, and exits with 7. The handlers
  * of SIGUSR1, with SA_RESTART, and of SIGUSR2, without it, print "handled"; SIGHUP is
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -44,7 +46,8 @@ static pthread_t first_thread;
 static pid_t first_tid;
 static pid_t child;
 static atomic_int released;
-static atomic_int waits; /* the second thread, with all signals blocked */
+static atomic_int waits;  /* the second thread, with all signals blocked */
+static atomic_int* arena; /* the lock of its malloc's arena, if it holds it */
 
 /* A system call with known vector registers; false in *kept if one has changed. */
 static long call(long number, long a, long b, long c, long d, long e, long f,
@@ -76,6 +79,18 @@ static void on_signal(int number) {
   if (write(STDOUT_FILENO, "handled\n", 8) != 8) _exit(92);
 }
 
+/* Locks the calling thread's arena as malloc does; there are threads that wait for it. */
+static void lock_arena(void) {
+  /* glibc's malloc/arena.c: the arena of another thread than the first one is in a heap
+   * of 64 MiB, aligned to its size, which begins with the arena's address. The lock is
+   * the arena's first member. */
+  const uintptr_t heap_bytes = 64 << 20;
+  void* volatile some = malloc(100);
+  arena = *(atomic_int**)((uintptr_t)some & ~(heap_bytes - 1));
+  if ((((uintptr_t)arena ^ (uintptr_t)some) & ~(heap_bytes - 1)) != 0) _exit(91);
+  atomic_store(arena, 2);
+}
+
 /* Ends whatever the first thread waits for, all at once. */
 static void release(void) {
   atomic_store(&released, 1);
@@ -88,17 +103,30 @@ static void release(void) {
     if (connect(client, (void*)&address, sizeof(address)) != 0) _exit(94);
   }
   if (child > 0) kill(child, SIGKILL);
+  if (arena != NULL) {
+    atomic_store(arena, 0);
+    syscall(SYS_futex, arena, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  }
 }
 
-static void* wait_for_flag(void* kind) {
+static long fork_and_wait(int* kept) {
+  *kept = 1;
+  const pid_t forked = fork();
+  if (forked == 0) _exit(0);
+  return waitpid(forked, NULL, 0) == forked ? 0 : -1;
+}
+
+static void* wait_for_flag(void* argument) {
+  const char* name = argument;
   volatile int* flag = window_flag_address();
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, NULL);
+  if (strcmp(name, "fork") == 0) lock_arena();
   atomic_store(&waits, 1);
   while (*flag == 0) sched_yield();
   release();
-  if (kind != NULL) pthread_kill(first_thread, SIGUSR1);
+  if (strcmp(name, "pause") == 0) pthread_kill(first_thread, SIGUSR1);
   return NULL;
 }
 
@@ -153,6 +181,7 @@ static long make_call(const char* name, int* kept) {
   if (IS("accept")) return CALL(SYS_accept, listener, NULL, NULL, 0, 0) > 0 ? 0 : -1;
   if (IS("recvfrom")) return CALL(SYS_recvfrom, sockets[0], buffer, 1, 0, 0);
   if (IS("recvmsg")) return CALL(SYS_recvmsg, sockets[0], &message, 0, 0, 0);
+  if (IS("fork")) return fork_and_wait(kept);
   if (IS("epoll_wait")) {
     struct epoll_event event = {.events = EPOLLIN};
     int instance = epoll_create1(0);
@@ -188,8 +217,7 @@ int main(int argc, char** argv) {
   sigaddset(&blocked, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &blocked, NULL);
   pthread_t thread;
-  void* is_pause = strcmp(name, "pause") == 0 ? argv : NULL;
-  if (pthread_create(&thread, NULL, wait_for_flag, is_pause) != 0) return 97;
+  if (pthread_create(&thread, NULL, wait_for_flag, (void*)name) != 0) return 97;
   while (atomic_load(&waits) == 0) sched_yield();
   say_ready(first_tid);
   int kept = 0;
