@@ -28,6 +28,7 @@ struct settings {
   uint64_t copy_bytes;
   uint64_t sleep_msec;
   uint64_t wait_msec;
+  const char* wait_file;
   uint32_t work_items;
   bool direct;
   const char* exit_by;
@@ -61,6 +62,7 @@ static const char help[] =
     "  --rounds N           do it all N times (default 1)\n"
     "  --sleep-msec N       pause before every round (default 0)\n"
     "  --wait-msec N        pause before hsa_init (default 0)\n"
+    "  --wait-file FILE     wait before hsa_init until there is such a file\n"
     "  --kernel-signal each|last|none\n"
     "                       which dispatches have a completion signal (default each);\n"
     "                       with none, a barrier packet at the end of a round has one\n"
@@ -94,6 +96,7 @@ static const struct option long_options[] = {
     {"rounds", required_argument, NULL, 'r'},
     {"sleep-msec", required_argument, NULL, 's'},
     {"wait-msec", required_argument, NULL, 'W'},
+    {"wait-file", required_argument, NULL, 'f'},
     {"kernel-signal", required_argument, NULL, 'k'},
     {"sync", no_argument, NULL, 'S'},
     {"copies", required_argument, NULL, 'c'},
@@ -138,6 +141,9 @@ static void take_option(struct settings* s, int option) {
       break;
     case 'W':
       s->wait_msec = parse_number("--wait-msec", optarg);
+      break;
+    case 'f':
+      s->wait_file = optarg;
       break;
     case 'd':
       s->direct = true;
@@ -326,6 +332,7 @@ int main(int argc, char** argv) {
   if (strcmp(s->exit_by, "atexit") == 0) atexit(shut_down);
   ring_directly(s->direct);
   pause_msec(s->wait_msec);
+  while (s->wait_file != NULL && access(s->wait_file, F_OK) != 0) pause_msec(10);
   check(hsa_init(), "hsa_init");
   find_machine(&program.machine);
   hsa_executable_t executable = load_kernels(&program.machine);

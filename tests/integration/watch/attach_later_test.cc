@@ -49,11 +49,12 @@ class AttachLaterTest : public testing::Test {
                                               " ]; do sleep 0.05; done; ", script)},
         Child::Options{.dies_with_us = true});
   }
-  // hsa_dispatch, which starts its runtime after a while.
-  static std::unique_ptr<Child> StartSlow(const char* wait_msec) {
-    auto target = std::make_unique<Child>(
-        OnSimgpu({"hsa_dispatch", "-n", "100", "--wait-msec", wait_msec}),
-        Child::Options{.dies_with_us = true});
+  // hsa_dispatch, which starts its runtime after Change().
+  std::unique_ptr<Child> StartSlow(std::vector<std::string> options = {"-n", "100"}) {
+    options.insert(options.begin(), "hsa_dispatch");
+    options.insert(options.end(), {"--wait-file", Path("go")});
+    auto target = std::make_unique<Child>(OnSimgpu(options),
+                                          Child::Options{.dies_with_us = true});
     // It has loaded the library.
     EXPECT_TRUE(Eventually([&] {
       std::ifstream maps(absl::StrCat("/proc/", target->pid(), "/maps"));
@@ -79,11 +80,12 @@ using WaitTest = AttachLaterTest;
 
 // From its first dispatch on, as with --auto.
 TEST_F(WaitTest, AProcessThatHasLoadedItsRuntimeIsEnteredAtItsWindow) {
-  auto target = StartSlow("2500");
+  auto target = StartSlow();
   Attacher attach(Path("t.rwa"), {target->pid()}, {"--wait"});
   ASSERT_TRUE(attach.Saw("waiting")) << attach.child().PollOutput();
   EXPECT_THAT(attach.Events("waiting")[0].value("detail", ""),
               HasSubstr("not started it (hsa_init)"));
+  Change();
   ExpectAsNative(target->Wait());
   const Finished attacher = attach.child().Wait();
   EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
@@ -174,7 +176,7 @@ TEST_F(WaitTest, AProcessThatUsesItsGpuIsEnteredAtOnce) {
 }
 
 TEST_F(WaitTest, WithoutItSuchAProcessIsRefused) {
-  auto loaded = StartSlow("1500");
+  auto loaded = StartSlow();
   auto shell = StartShell("exit 0");
   for (const auto& [pid, words] :
        {std::pair(loaded->pid(), "not started it (hsa_init)"),
@@ -232,18 +234,19 @@ TEST_F(WaitTest, EndsWithCtrlCAtATerminal) {
 
 // The duration is that of the recording, not of the wait.
 TEST_F(WaitTest, TheDurationCountsFromTheAttach) {
-  Child target(OnSimgpu({"hsa_dispatch", "-n", "10", "--rounds", "60", "--sleep-msec",
-                         "50", "--wait-msec", "2000"}),
-               {.dies_with_us = true});
-  usleep(300'000);
-  Attacher attach(Path("t.rwa"), {target.pid()},
+  auto target = StartSlow({"-n", "10", "--rounds", "60", "--sleep-msec", "50"});
+  Attacher attach(Path("t.rwa"), {target->pid()},
                   {"--wait", "--attach-duration-msec", "1000"});
+  ASSERT_TRUE(attach.Saw("waiting")) << attach.child().PollOutput();
+  usleep(1'500'000);  // longer than the duration
+  Change();
   EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
   const Finished attacher = attach.child().Wait();
   EXPECT_TRUE(attacher.exited_with(0)) << attacher.output;
-  EXPECT_EQ(kill(target.pid(), 0), 0) << "it runs on";
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_GE(ReadRecording(Path("t.rwa")).Process(target.pid()).dispatches.size(), 100u);
+  EXPECT_EQ(kill(target->pid(), 0), 0) << "it runs on";
+  EXPECT_TRUE(target->Wait().exited_with(0));
+  EXPECT_GE(ReadRecording(Path("t.rwa")).Process(target->pid()).dispatches.size(),
+            100u);
 }
 
 using ChildrenTest = AttachLaterTest;

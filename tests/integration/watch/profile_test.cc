@@ -211,17 +211,25 @@ TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
 
 // Before its first use of the GPU there is time for the SDK.
 TEST_F(ProfileTest, AProcessThatIsWaitedForHasCounters) {
-  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "200", "--wait-msec", "2500"}),
+  const std::string go = directory_.path() + "/go";
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "200", "--wait-file", go}),
                {.dies_with_us = true});
-  Child profile(Profile({"-n", "waited", "-b", "3.1.1", "4.1.1", "5.1.1", "--wait",
-                         "--attach-pid", std::to_string(target.pid())}),
-                {.dies_with_us = true});
+  std::vector<std::string> command =
+      Profile({"-n", "waited", "-b", "3.1.1", "4.1.1", "5.1.1", "--wait",
+               "--attach-pid", std::to_string(target.pid())});
+  // Its messages, as they come.
+  command.insert(command.begin(), {"bash", "-c", "exec \"$0\" \"$@\" 2>&1"});
+  Child profile(command, {.dies_with_us = true});
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(profile.PollOutput(), "waiting until it does");
+  })) << profile.PollOutput();
+  std::ofstream(go).put('\n');
   const Finished end = target.Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   EXPECT_THAT(end.output, HasSubstr("result=ok"));
   const Finished profiled = profile.Wait();
-  EXPECT_TRUE(profiled.exited_with(0)) << profiled.errors;
-  EXPECT_THAT(profiled.errors, HasSubstr("counters of 200 dispatches were measured"));
+  EXPECT_TRUE(profiled.exited_with(0)) << profiled.output;
+  EXPECT_THAT(profiled.output, HasSubstr("counters of 200 dispatches were measured"));
   const RecordedProcess process =
       ReadRecording(Workload("waited")).Process("hsa_dispatch");
   EXPECT_EQ(process.dispatches.size(), 200u);
