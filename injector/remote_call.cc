@@ -36,6 +36,7 @@ constexpr uint64_t kFunctionStack = 128 << 10;
 // A thread that waits for calls has called next to nothing.
 constexpr uint64_t kMaxDepth = 64 << 10;
 constexpr uint64_t kBackPatienceNs = 1'000'000'000;
+constexpr uint64_t kClearPatienceNs = 250'000'000;
 
 AttachFailure Injected(const char* step) {
   return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
@@ -47,6 +48,29 @@ AttachFailure Busy(const RemoteCallRequest& request, absl::string_view why) {
                        " still executes an earlier call (", why,
                        "); try again when that has returned"),
           true};
+}
+
+AttachFailure NotInWait() {
+  return {AttachReason::kNotAtWindow, 0, "the thread has left its wait", true};
+}
+
+// `*next`: what the registers of a thread in a system call must be for it to make the
+// same call again, which waits as long, or longer where its timeout is relative. What
+// the kernel keeps for a restart is overwritten if the thread sleeps in between, and
+// after a restart nobody sees which call it was. `*waits`: false if the call was over
+// already.
+StepResult SameCallAgain(const TargetMemory& memory, const user_regs_struct& registers,
+                         user_regs_struct* next, bool* waits) {
+  char before_ip[2] = {};
+  absl::Status status = memory.Read(RemoteAddress(registers.rip - sizeof(before_ip)),
+                                    before_ip, sizeof(before_ip));
+  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
+  auto found = ContinueCall(registers, absl::string_view(before_ip, sizeof(before_ip)));
+  *waits = found.ok() && found->rip != registers.rip;
+  if (!*waits) return StepOk();
+  *next = *found;
+  if (next->rax == SYS_restart_syscall) next->rax = registers.orig_rax;
+  return StepOk();
 }
 
 void SleepNs(uint64_t ns) {
@@ -158,26 +182,15 @@ uint64_t RemoteCallRun::StackTop() const {
 // A thread in a call, of this injector or of another, has code of the function's
 // library, or of the stub, among its return addresses.
 StepResult RemoteCallRun::CheckIdle() {
-  char before_ip[2] = {};
-  absl::Status status = memory_->Read(RemoteAddress(registers_.rip - sizeof(before_ip)),
-                                      before_ip, sizeof(before_ip));
-  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
-  auto registers =
-      ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
-  // A call that was over already would be a wait that has just ended.
-  if (!registers.ok() || registers->rip == registers_.rip) {
-    return Busy(request_, "it is not waiting");
-  }
-  continue_ = *registers;
-  // The function may sleep, which overwrites what the kernel keeps for a restart. The
-  // same call again waits as long, or longer where its timeout is relative.
-  if (continue_.rax == SYS_restart_syscall) continue_.rax = registers_.orig_rax;
+  bool waits = false;
+  RETURN_IF_FAILED(SameCallAgain(*memory_, registers_, &continue_, &waits));
+  if (!waits) return Busy(request_, "it is not waiting");
   const uint64_t top = StackTop();
   if (top <= registers_.rsp) return Busy(request_, "it is not on its own stack");
   if (top - registers_.rsp > kMaxDepth) return Busy(request_, "it is deep in calls");
   std::vector<uint64_t> words((top - registers_.rsp) / sizeof(uint64_t));
-  status = memory_->Read(RemoteAddress(registers_.rsp), words.data(),
-                         words.size() * sizeof(uint64_t));
+  absl::Status status = memory_->Read(RemoteAddress(registers_.rsp), words.data(),
+                                      words.size() * sizeof(uint64_t));
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
   const bool in_call = std::any_of(words.begin(), words.end(), [this](uint64_t word) {
     const RemoteAddress address(word);
@@ -322,23 +335,64 @@ bool RemoteCall::IsBack() const {
 }
 
 bool RemoteCall::Clear(bool keep_stub) {
+  if (!WaitUntilBack()) return false;
+  StepResult cleared;
+  // Its end releases the thread where nothing else does.
+  std::thread([&] { cleared = ClearStopped(keep_stub); }).join();
+  // For the next call, it must be in its wait again.
+  (void)WaitUntilBack();
+  return cleared.ok();
+}
+
+bool RemoteCall::WaitUntilBack() const {
+  constexpr uint64_t kPauseNs = 200'000;
   const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + kBackPatienceNs;
   while (!IsBack()) {
     if (ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return false;
-    SleepNs(1'000'000);
+    SleepNs(kPauseNs);
   }
-  bool removed = false;
-  if (!keep_stub) {
-    // Not possible where the kernel allows such writes to tracers only.
-    const std::string room(cave_.bytes, '\0');
-    removed = memory_.Write(cave_.address, room.data(), room.size()).ok();
+  return true;
+}
+
+// Stops the thread, if it is in its wait.
+StepResult RemoteCall::StopInWait(Tracee* tracee) const {
+  if (FaultAt("clear-seize")) return Injected("clear-seize");
+  RETURN_IF_FAILED(tracee->Seize(pid_, tid_));
+  StepResult same = CheckIdentity(pid_, start_ns_);
+  if (!same.ok() || !IsBack() || !FindBlockedCall(pid_, tid_).has_value()) {
+    tracee->ReleaseByEnd();  // as above
+    return same.ok() ? NotInWait() : same;
   }
+  RETURN_IF_FAILED(tracee->Interrupt());
+  RETURN_IF_FAILED(tracee->WaitForStop(BootNs() + kClearPatienceNs));
+  if (FaultAt("clear-stopped")) return Injected("clear-stopped");
+  user_regs_struct registers = {};
+  RETURN_IF_FAILED(tracee->ReadRegisters(&registers));
+  if (registers.rsp != stack_pointer_) return NotInWait();
+  // A signal that is to be handled must find the call as it is.
+  if (tracee->pending_signal() != 0) return StepOk();
+  user_regs_struct next;
+  bool waits = false;
+  RETURN_IF_FAILED(SameCallAgain(memory_, registers, &next, &waits));
+  return waits ? tracee->SetRegisters(next) : StepOk();
+}
+
+StepResult RemoteCall::ClearStopped(bool keep_stub) const {
+  Tracee tracee;
+  RETURN_IF_FAILED(StopInWait(&tracee));
+  const auto zero = [&](RemoteAddress begin, uint64_t bytes) -> StepResult {
+    const std::string zeros(bytes, '\0');
+    if (memory_.Write(begin, zeros.data(), bytes).ok()) return StepOk();
+    return tracee.Poke(begin, zeros);
+  };
+  StepResult removed;
+  if (!keep_stub) removed = zero(cave_.address, cave_.bytes);
   // A stub that stays keeps its block, which says how the call ended.
+  const bool stays = keep_stub || !removed.ok();
   const RemoteAddress begin =
-      removed ? built_.stack_address : built_.block + sizeof(CallBlock);
-  const std::string zeros(built_.stack_address + built_.stack.size() - begin, '\0');
-  const bool cleared = memory_.Write(begin, zeros.data(), zeros.size()).ok();
-  return cleared && removed == !keep_stub;
+      stays ? built_.block + sizeof(CallBlock) : built_.stack_address;
+  RETURN_IF_FAILED(zero(begin, built_.stack_address + built_.stack.size() - begin));
+  return removed;
 }
 
 }  // namespace rocattach

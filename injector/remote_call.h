@@ -18,6 +18,8 @@
 
 namespace rocattach {
 
+class Tracee;
+
 struct RemoteCallRequest {
   pid_t pid = 0;
   pid_t tid = 0;          // blocked in a system call that continues unnoticed
@@ -67,19 +69,28 @@ class RemoteCall {
   uint64_t result() const { return result_; }
 
   // Waits until the thread is back in its wait, and removes arguments and stub, or only
-  // the arguments. False: it was not back in time, and nothing was removed.
+  // the arguments, while it is stopped there for some ten microseconds: if it ran, it
+  // might use this part of its stack. False: it was not back in time, or could not be
+  // stopped, and not everything was removed.
   bool Clear(bool keep_stub);
 
  private:
   friend class RemoteCallRun;
 
   RemoteCall(TargetMemory memory, const RemoteCallRequest& request)
-      : memory_(std::move(memory)), pid_(request.pid), tid_(request.tid) {}
+      : memory_(std::move(memory)),
+        pid_(request.pid),
+        tid_(request.tid),
+        start_ns_(request.start_ns) {}
   bool IsBack() const;
+  bool WaitUntilBack() const;
+  StepResult StopInWait(Tracee* tracee) const;
+  StepResult ClearStopped(bool keep_stub) const;
 
   TargetMemory memory_;
   pid_t pid_;
   pid_t tid_;
+  uint64_t start_ns_;  // of the process
   CodeCave cave_;
   BuiltCall built_;
   uint64_t stack_pointer_ = 0;  // of the thread in its wait

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "injector/blocked_thread.h"
 #include "injector/maps.h"
 #include "injector/stub.h"
 #include "injector/target_checks.h"
@@ -126,9 +127,26 @@ StepResult Zero(const StubLocation& location, const TargetMemory& memory,
   return failure;
 }
 
+// Of a thread that has been seized: by now it may be in a call that an interruption
+// would end, or the process another one.
+StepResult CheckSeized(const StubLocation& location) {
+  RETURN_IF_FAILED(CheckIdentity(location.pid, location.start_ns));
+  if (SleepingAt(location).has_value() &&
+      !FindBlockedCall(location.pid, location.tid).has_value()) {
+    return InUse("its thread is in a call that would end with EINTR");
+  }
+  return StepOk();
+}
+
 StepResult RemoveStopped(const StubLocation& location, const TargetMemory& memory) {
   Tracee tracee;
   RETURN_IF_FAILED(tracee.Seize(location.pid, location.tid));
+  StepResult may_stop = CheckSeized(location);
+  if (!may_stop.ok()) {
+    // A detach would need a stop.
+    tracee.ReleaseByEnd();
+    return may_stop;
+  }
   RETURN_IF_FAILED(tracee.Interrupt());
   RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kStopPatienceNs));
   user_regs_struct registers;

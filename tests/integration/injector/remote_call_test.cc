@@ -121,6 +121,26 @@ TEST(RemoteCallTest, DeathAfterTheRedirectCompletesTheCall) {
   }
 }
 
+// Arguments and stub stay; the thread waits as before.
+TEST(RemoteCallTest, DeathOrFailureWhileItIsRemovedEndsTheCallAsWell) {
+  for (const std::string mode : {"plain", "timed"}) {
+    for (const std::string step : {"die-clear-seize", "die-clear-stopped",
+                                   "fail-clear-seize", "fail-clear-stopped"}) {
+      TargetProcess target;
+      ASSERT_TRUE(Start(target, mode));
+      const RunnerResult result = Runner(target, "plain", step).Wait();
+      EXPECT_EQ(WIFSIGNALED(result.status), step.starts_with("die")) << step;
+      if (step.starts_with("fail")) {
+        EXPECT_THAT(result.output, HasSubstr("state=0 result=0 cleared=0")) << step;
+      }
+      EXPECT_EQ(target.Report(), "attach 1 6 plain aligned=1\ndone\n");
+      EXPECT_TRUE(target.RunsAgain() && target.WaitForState('S')) << step;
+      EXPECT_THAT(Call(target, "plain"), HasSubstr("result=0 cleared=1")) << step;
+      ExpectIntact(target, mode + " " + step);
+    }
+  }
+}
+
 TEST(RemoteCallTest, AFailingStepIsReportedAndUndone) {
   for (const std::string step :
        {"seize", "interrupt", "stopped", "stack", "stub", "half", "redirect"}) {
