@@ -46,21 +46,21 @@ LateLibraries::LateLibraries(
                  .on_missed = std::move(on_missed)}) {}
 
 absl::Status LateLibraries::Start(LateLibrariesOptions options,
-                                  ArmedLibraries* libraries) {
+                                  ProbedLibraries* libraries) {
   RETURN_IF_ERROR(events_.status());
   LibraryDiscoveryOptions discovery;
   discovery.hold = options.hold;
   discovery.hold_timeout_msec = options.hold_timeout_msec;
   // Where the device of a mapping is not that of its file, as on btrfs, the first
   // process is stopped and the copy found to be known.
-  for (const KnownLibraries::Entry& entry : libraries->ArmedAtStart()) {
+  for (const KnownLibraries::Entry& entry : libraries->ProbedAtStart()) {
     discovery.known.push_back({entry.copy->device, entry.copy->inode, entry.cookie});
   }
   discovery.wanted = std::move(options.wanted);
   discovery.arm = [libraries, probe = probe_](pid_t pid) {
-    ArmedLibraries::Mapped mapped = libraries->ArmMappedBy(pid, probe);
+    ProbedLibraries::Mapped mapped = libraries->ProbeMappedBy(pid, probe);
     LibraryDiscoveryOptions::Armed result;
-    result.cookies = std::move(mapped.armed);
+    result.cookies = std::move(mapped.probed);
     for (const RejectedLibrary& one : mapped.rejected) {
       (one.may_be_runtime ? result.rejected : result.foreign) = true;
     }

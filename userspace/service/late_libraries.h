@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "bpf/watch_events.h"
-#include "userspace/service/armed_libraries.h"
+#include "userspace/service/probed_libraries.h"
 #include "userspace/watch/expected_windows.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_discovery.h"
@@ -42,7 +42,7 @@ class LateLibraries {
   ~LateLibraries() { (void)Stop(); }
 
   // `libraries` must outlive it.
-  absl::Status Start(LateLibrariesOptions options, ArmedLibraries* libraries);
+  absl::Status Start(LateLibrariesOptions options, ProbedLibraries* libraries);
   // A window was seen.
   void NoteWindow(const rocattach_event& event);
   // As ExpectedWindows has it.

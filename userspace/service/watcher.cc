@@ -104,7 +104,7 @@ void Watcher::FindLibraries() {
           history->NoteMissedWindow(process, MissReasonName(why));
         });
   }
-  libraries_ = std::make_unique<ArmedLibraries>(
+  libraries_ = std::make_unique<ProbedLibraries>(
       ScanLibraries(scan),
       LibraryLimits{options_.budget.libraries, options_.budget.libraries_per_user});
 }
@@ -188,7 +188,7 @@ absl::Status Watcher::StartServer() {
 }
 
 absl::Status Watcher::WatchNew() {
-  RETURN_IF_ERROR(libraries_->Arm(probe_.get()));
+  RETURN_IF_ERROR(libraries_->SetProbes(probe_.get()));
   LateLibrariesOptions late;
   late.hold = Attaches() && probe_->hold_mode() == HoldMode::kYielding &&
               options_.best_hold_mode == HoldMode::kYielding;
@@ -203,15 +203,15 @@ absl::Status Watcher::WatchNew() {
       running_attaches_->Enter(process);
     };
   }
-  DriverBackstop::Options backstop;
-  backstop.roots = options_.gpu_roots;
-  backstop.wanted = late.wanted;
-  backstop.note = [libraries = late_libraries_.get()](const ProcessId& process) {
+  DriverProcessScan::Options scan;
+  scan.roots = options_.gpu_roots;
+  scan.wanted = late.wanted;
+  scan.note = [libraries = late_libraries_.get()](const ProcessId& process) {
     return libraries->NoteDriverUse(process);
   };
-  backstop.enter_late = late.enter_late;
+  scan.enter_late = late.enter_late;
   RETURN_IF_ERROR(late_libraries_->Start(std::move(late), libraries_.get()));
-  backstop_ = std::make_unique<DriverBackstop>(std::move(backstop));
+  driver_scan_ = std::make_unique<DriverProcessScan>(std::move(scan));
   return absl::OkStatus();
 }
 
@@ -262,7 +262,7 @@ std::unique_ptr<RunningAttaches> Watcher::MakeRunningAttaches() {
   running.idle_patience_msec = options_.idle_patience_msec;
   running.use_listeners = Attaches();
   running.on_loaded = [this](pid_t pid) {
-    (void)libraries_->ArmMappedBy(pid, probe_.get());
+    (void)libraries_->ProbeMappedBy(pid, probe_.get());
   };
   return std::make_unique<RunningAttaches>(probe_.get(), history_.get(), observer_,
                                            std::move(running));
@@ -351,7 +351,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 }
 
 Watcher::~Watcher() {
-  if (backstop_ != nullptr) backstop_->Stop();
+  if (driver_scan_ != nullptr) driver_scan_->Stop();
   StopLateLibraries();
   if (running_attaches_ != nullptr) running_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
@@ -378,10 +378,9 @@ absl::Status Watcher::ArmCollector() {
   return absl::OkStatus();
 }
 
-void Watcher::DisarmWritten() {
-  const auto disarmed = libraries_->DisarmWritten(probe_.get(), [this](
-                                                                    const std::string&
-                                                                        path) {
+void Watcher::RemoveWrittenProbes() {
+  const auto removed = libraries_->RemoveWritten(probe_.get(), [this](const std::string&
+                                                                          path) {
     if (observer_ == nullptr) return;
     observer_->OnLibraryChanged(
         path,
@@ -390,7 +389,7 @@ void Watcher::DisarmWritten() {
         "rocattach-watch. Replace libraries by renaming, as package managers do, not "
         "by writing into them");
   });
-  if (late_libraries_ != nullptr) late_libraries_->Forget(disarmed);
+  if (late_libraries_ != nullptr) late_libraries_->Forget(removed);
 }
 
 void Watcher::StopLateLibraries() {
@@ -449,7 +448,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   events.duration_begins = [this] { return DurationBegins(); };
   events.changed = &running_attaches_->changed();
   events.watched_fd = libraries_->fd();
-  events.on_watched = [this] { DisarmWritten(); };
+  events.on_watched = [this] { RemoveWrittenProbes(); };
   RunResult result;
   static_cast<RunEnd&>(result) = loop_.Wait(options_.duration_msec * 1'000'000, events);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
@@ -458,7 +457,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
 }
 
 void Watcher::Finish(RunResult* result) {
-  if (backstop_ != nullptr) backstop_->Stop();
+  if (driver_scan_ != nullptr) driver_scan_->Stop();
   // In this order: nothing that was begun fails because the run is over.
   running_attaches_->Stop();
   probe_->SetPaused(true);

@@ -16,11 +16,11 @@
 #include "absl/status/statusor.h"
 #include "userspace/record/recorder.h"
 #include "userspace/record/rotation_options.h"
-#include "userspace/service/armed_libraries.h"
-#include "userspace/service/driver_backstop.h"
+#include "userspace/service/driver_process_scan.h"
 #include "userspace/service/history_observer.h"
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/own_session.h"
+#include "userspace/service/probed_libraries.h"
 #include "userspace/service/process_history.h"
 #include "userspace/service/run_loop.h"
 #include "userspace/service/running_attaches.h"
@@ -130,7 +130,7 @@ class Watcher {
   absl::Status WatchNew();
   void StopLateLibraries();
   // Removes the probes from libraries that have been written to.
-  void DisarmWritten();
+  void RemoveWrittenProbes();
   absl::Status ArmCollector();
   // Whether the process is in the control group that was asked for, if any.
   bool IsInScope(pid_t pid) const;
@@ -153,7 +153,7 @@ class Watcher {
   // Shared: a thread that a file system keeps may note a miss later.
   std::shared_ptr<ProcessHistory> history_ = std::make_shared<ProcessHistory>();
   std::unique_ptr<HistoryObserver> history_observer_;  // outlives the recorder
-  std::unique_ptr<ArmedLibraries> libraries_;
+  std::unique_ptr<ProbedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
   std::unique_ptr<KernelProbe> probe_;
@@ -166,9 +166,9 @@ class Watcher {
   // These end before the recorder, those that use others before them.
   std::unique_ptr<WorkloadTracking> workloads_;
   std::unique_ptr<WindowServer> server_;
-  std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new
-  std::unique_ptr<DriverBackstop> backstop_;       // as well; ends before both
-  std::unique_ptr<OwnSession> own_session_;        // null if the options request none
+  std::unique_ptr<LateLibraries> late_libraries_;   // null without watch_new
+  std::unique_ptr<DriverProcessScan> driver_scan_;  // as well; ends before both
+  std::unique_ptr<OwnSession> own_session_;         // null if the options request none
   DescriptorLimit descriptors_;
   RunLoop loop_;
   std::string no_reason_;

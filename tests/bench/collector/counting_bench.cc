@@ -190,7 +190,7 @@ class Collector {
   Dictionary dictionary_;
   RingSet rings_;
   SdkAgents agents_;
-  PlanGate plans_;
+  PlanSet plans_;
   SdkConfigs configs_;
   KernelTable kernels_;
   SdkStreams streams_;

@@ -9,7 +9,7 @@
 #include "userspace/collector/common/environment.h"
 #include "userspace/collector/common/fork_guard.h"
 #include "userspace/collector/common/memory.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/common/worker.h"
 
@@ -51,7 +51,7 @@ struct Process {
   uint32_t sdk_added = 0;
   AgentIds agent_ids;
   Dictionary dictionary;
-  PlanGate plans;
+  PlanSet plans;
 
   // True if hooks have something to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }

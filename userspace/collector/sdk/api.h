@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "userspace/collector/common/dictionary.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/sdk/functions.h"
 
@@ -21,7 +21,7 @@ class SdkApi {
   bool Configure(const rocattach_sdk_functions* sdk, rocattach_sdk_context_id context,
                  rocattach_plan_api domain, Dictionary* dictionary,
                  rocattach_sdk_callback_tracing_cb callback, void* data);
-  void Init(PlanGate* plans, RingSet* rings) {
+  void Init(PlanSet* plans, RingSet* rings) {
     plans_ = plans;
     rings_ = rings;
   }
@@ -45,7 +45,7 @@ class SdkApi {
                const PlanState* state, rocattach_plan_api domain, uint32_t function);
 
   const rocattach_sdk_functions* sdk_ = nullptr;
-  PlanGate* plans_ = nullptr;
+  PlanSet* plans_ = nullptr;
   RingSet* rings_ = nullptr;
   uint32_t own_thread_ = 0;
   // Numbers of these functions; kNoFunction: the SDK does not name them.

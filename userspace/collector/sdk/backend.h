@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "userspace/collector/common/kernel_table.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/process.h"
 #include "userspace/collector/hsa/ring_gate.h"
 #include "userspace/collector/sdk/agents.h"

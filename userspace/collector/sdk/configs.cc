@@ -257,7 +257,7 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
 bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass_index,
                            SdkPassTable* table, PlanResult* result) {
   const rocattach_plan_pass& pass = state.plan.pass[pass_index];
-  rocattach_sdk_counter_id ids[PlanGate::kMaxPassCounters];
+  rocattach_sdk_counter_id ids[PlanSet::kMaxPassCounters];
   for (uint32_t i = 0; i < pass.counters; ++i) {
     ids[i] = CounterOf(state, agent, pass, i, result);
     if (ids[i].handle == 0) return false;
@@ -314,7 +314,7 @@ uint32_t SdkConfigs::FreePlace(uint64_t generation) {
   constexpr uint32_t kKeep = 256;
   if (used_ < kKeep) return used_++;
   uint32_t oldest = SdkPassTable::kNoConfig;
-  const uint64_t held = plans_->OldestHeld();
+  const uint64_t held = plans_->OldestKept();
   for (uint32_t i = 0; i < used_; ++i) {
     const SdkConfig& c = configs_[i];
     if (c.handle == 0) return i;
@@ -333,7 +333,7 @@ bool SdkConfigs::Destroy(uint32_t place) {
   const uint64_t handle = LoadRelaxed(&config.handle);
   StoreRelaxed(&config.handle, uint64_t{0});
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  if (config.used >= plans_->OldestHeld()) {
+  if (config.used >= plans_->OldestKept()) {
     StoreRelease(&config.handle, handle);
     return false;
   }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/dimensions.h"
 #include "userspace/collector/sdk/instance_order.h"
@@ -17,7 +17,7 @@ struct SdkConfig {
   uint32_t agent;   // index in SdkAgents
   uint32_t count;
   uint64_t used;  // generation of the last plan that used it
-  uint64_t counters[PlanGate::kMaxPassCounters];
+  uint64_t counters[PlanSet::kMaxPassCounters];
 };
 
 // The configs of one plan: for each agent its passes, each a slot in the cache.
@@ -39,7 +39,7 @@ class SdkConfigs {
  public:
   // Configs of plans that dispatches hold in `plans` are kept.
   void Init(const rocattach_sdk_functions* sdk, SdkAgents* agents,
-            const PlanGate* plans) {
+            const PlanSet* plans) {
     sdk_ = sdk;
     agents_ = agents;
     plans_ = plans;
@@ -84,7 +84,7 @@ class SdkConfigs {
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   SdkAgents* agents_ = nullptr;
-  const PlanGate* plans_ = nullptr;
+  const PlanSet* plans_ = nullptr;
   SdkDimensions dimensions_;
   SdkConfig* configs_ = nullptr;
   // Of the configs, apart from them: they are searched, and only the orders of those

@@ -178,7 +178,7 @@ PlanResult SdkBackend::SwitchMemory(uint32_t kinds, uint64_t generation) {
 }
 
 void SdkBackend::TakePlan() {
-  PlanGate& plans = process_->plans;
+  PlanSet& plans = process_->plans;
   if (!plans.Pending()) return;
   EndSelection();
   // The old plan's copies may still be in the buffer.

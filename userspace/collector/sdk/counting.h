@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/sdk/abi.h"
 #include "userspace/collector/sdk/ring_hold.h"
 #include "userspace/collector/sdk/service.h"
@@ -16,7 +16,7 @@ namespace rocattach::collector {
 class SdkCounting {
  public:
   // Both must outlive this.
-  void Init(const rocattach_sdk_functions* sdk, PlanGate* plans) {
+  void Init(const rocattach_sdk_functions* sdk, PlanSet* plans) {
     sdk_ = sdk;
     plans_ = plans;
   }
@@ -44,7 +44,7 @@ class SdkCounting {
 
  private:
   const rocattach_sdk_functions* sdk_ = nullptr;
-  PlanGate* plans_ = nullptr;
+  PlanSet* plans_ = nullptr;
   SdkService service_;
   // It is to be stopped as soon as that is possible.
   uint64_t retry_ns_ = 0;

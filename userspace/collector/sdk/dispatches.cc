@@ -131,14 +131,14 @@ Decision SdkDispatches::Decide(const PlanState* state,
     count->config = table->config[agent][count->pass % ROCATTACH_PLAN_MAX_PASSES];
     count->config_handle = parts_.configs->HandleOf(count->config);
     if (count->config_handle != 0 && StillGeneration(&table->generation, generation) &&
-        PlanGate::Hold(state, generation)) {
+        PlanSet::Keep(state, generation)) {
       // What a held plan uses is kept: check again, now that it is held.
       if (parts_.configs->HandleOf(count->config) == count->config_handle) {
         count->plan = state;
         count->generation = generation;
         return decision;
       }
-      PlanGate::Release(state);
+      PlanSet::Release(state);
     }
   }
   decision.counters = false;
@@ -173,7 +173,7 @@ uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
   index = ops_.Take();
   ops_.Note(info.dispatch_id, index);
   if (index == kNoOp) {
-    if (count.plan != nullptr) PlanGate::Release(count.plan);
+    if (count.plan != nullptr) PlanSet::Release(count.plan);
     __atomic_fetch_add(parts_.other_dropped, uint64_t{1}, __ATOMIC_RELAXED);
     return kNoOp;
   }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "userspace/collector/common/kernel_table.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/hsa/ring_gate.h"
 #include "userspace/collector/sdk/configs.h"
@@ -22,7 +22,7 @@ class SdkDispatches {
  public:
   struct Parts {
     const rocattach_sdk_functions* sdk;
-    PlanGate* plans;
+    PlanSet* plans;
     SdkAgents* agents;
     SdkConfigs* configs;
     Dictionary* dictionary;

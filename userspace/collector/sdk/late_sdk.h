@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "userspace/collector/common/environment.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/process.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/api.h"

@@ -6,7 +6,7 @@
 
 #include "userspace/collector/common/memory.h"
 #include "userspace/collector/common/op.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 
 namespace rocattach::collector {
 
@@ -58,7 +58,7 @@ class SdkOps {
   // Its entry is free from here on, and its plan released. After Claim().
   void Give(uint32_t index) {
     Clear(index);
-    if (ops_[index].plan != nullptr) PlanGate::Release(ops_[index].plan);
+    if (ops_[index].plan != nullptr) PlanSet::Release(ops_[index].plan);
     TinyLockHolder hold(lock_);
     ops_[index].next = free_head_;
     free_head_ = index;

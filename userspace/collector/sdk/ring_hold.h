@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/hsa/ring_gate.h"
 
 namespace rocattach::collector {

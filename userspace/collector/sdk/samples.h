@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/values.h"
@@ -20,7 +20,7 @@ class SdkSamples {
     const rocattach_sdk_functions* sdk;
     SdkAgents* agents;
     SdkConfigs* configs;
-    PlanGate* plans;
+    PlanSet* plans;
     RingSet* rings;
   };
   void Init(const Parts& parts) { parts_ = parts; }

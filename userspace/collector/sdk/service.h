@@ -2,7 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_SERVICE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_SERVICE_H_
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/sdk/abi.h"
 #include "userspace/collector/sdk/configs.h"
 

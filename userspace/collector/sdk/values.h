@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 #include "userspace/collector/sdk/configs.h"
 
 namespace rocattach::collector {
@@ -47,7 +47,7 @@ class CounterReducer {
   const SdkConfig& config_;
   InstanceOrder* const order_;
   uint32_t last_ = 0;
-  rocattach_counter_value values_[PlanGate::kMaxPassCounters];
+  rocattach_counter_value values_[PlanSet::kMaxPassCounters];
 };
 
 // Fills slots with the values of single instances, in the order of the SDK's records.
@@ -94,7 +94,7 @@ uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,
                     uint32_t* total);
 
 constexpr uint32_t kMaxValueSlots =
-    (PlanGate::kMaxPassCounters + ROCATTACH_VALUES_PER_SLOT - 1) /
+    (PlanSet::kMaxPassCounters + ROCATTACH_VALUES_PER_SLOT - 1) /
     ROCATTACH_VALUES_PER_SLOT;
 
 }  // namespace rocattach::collector

@@ -42,7 +42,7 @@ class SdkCountingTest : public GatedRuntime {
 
   FakeContexts contexts_;
   rocattach_sdk_functions sdk_ = {};
-  PlanGate plans_;
+  PlanSet plans_;
   SdkCounting counting_;
 };
 

@@ -157,7 +157,7 @@ class SdkFixture : public testing::Test {
   Dictionary dictionary_;
   rocattach_sdk_functions sdk_ = {};
   SdkAgents agents_;
-  PlanGate plans_;
+  PlanSet plans_;
   SdkConfigs configs_;
   PlanState state_;
 };

@@ -1,4 +1,4 @@
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ const char* CheckPasses(const rocattach_plan& plan) {
     if (uint32_t{pass.first_counter} + pass.counters > plan.pass_counters_used) {
       return "a pass reaches past the counters";
     }
-    if (pass.counters == 0 || pass.counters > PlanGate::kMaxPassCounters) {
+    if (pass.counters == 0 || pass.counters > PlanSet::kMaxPassCounters) {
       return "a pass has no counter or more than 128";
     }
   }
@@ -87,7 +87,7 @@ const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
 //   1. here the generation is withdrawn, and then the holders are counted;
 //   2. there the holder is added, and then the generation is checked.
 // Both have a full fence in between, so at least one of them sees the other.
-PlanState* PlanGate::TakePlace(PlanResult* result) {
+PlanState* PlanSet::TakePlace(PlanResult* result) {
   for (PlanState*& place : places_) {
     if (place == nullptr) {
       place = static_cast<PlanState*>(AllocatePrivate(sizeof(PlanState)));
@@ -115,7 +115,7 @@ PlanState* PlanGate::TakePlace(PlanResult* result) {
   return nullptr;
 }
 
-bool PlanGate::Hold(const PlanState* state, uint64_t generation) {
+bool PlanSet::Keep(const PlanState* state, uint64_t generation) {
   auto* holders = const_cast<uint32_t*>(&state->holders);
   __atomic_fetch_add(holders, 1u, __ATOMIC_SEQ_CST);
   if (StillGeneration(&state->generation, generation)) return true;
@@ -123,11 +123,11 @@ bool PlanGate::Hold(const PlanState* state, uint64_t generation) {
   return false;
 }
 
-void PlanGate::Release(const PlanState* state) {
+void PlanSet::Release(const PlanState* state) {
   __atomic_fetch_sub(const_cast<uint32_t*>(&state->holders), 1u, __ATOMIC_RELEASE);
 }
 
-uint64_t PlanGate::OldestHeld() const {
+uint64_t PlanSet::OldestKept() const {
   uint64_t oldest = UINT64_MAX;
   for (const PlanState* place : places_) {
     if (place == nullptr || LoadAcquire(&place->holders) == 0) continue;
@@ -137,7 +137,7 @@ uint64_t PlanGate::OldestHeld() const {
   return oldest;
 }
 
-PlanState* PlanGate::Prepare(PlanResult* result) {
+PlanState* PlanSet::Prepare(PlanResult* result) {
   *result = PlanResult();
   if (iterations_ == nullptr) {
     auto* cells = static_cast<uint64_t*>(
@@ -166,11 +166,11 @@ PlanState* PlanGate::Prepare(PlanResult* result) {
   return state;
 }
 
-void PlanGate::Activate(const PlanState* state) {
+void PlanSet::Activate(const PlanState* state) {
   StoreRelease(&active_, state);
 }
 
-void PlanGate::Answer(uint64_t generation, const PlanResult& result) {
+void PlanSet::Answer(uint64_t generation, const PlanResult& result) {
   rocattach_control* c = memory_->control();
   StoreRelaxed(&c->plan_error, static_cast<uint32_t>(result.error));
   StoreRelaxed(&c->plan_error_code, result.code);
@@ -179,13 +179,13 @@ void PlanGate::Answer(uint64_t generation, const PlanResult& result) {
   StoreRelease(&c->plan_acked, generation);
 }
 
-uint64_t PlanGate::NextIteration(uint32_t kernel, uint64_t generation) {
+uint64_t PlanSet::NextIteration(uint32_t kernel, uint64_t generation) {
   if (kernel == 0 || kernel >= ROCATTACH_PLAN_MAX_KERNELS) return 0;
   return rocattach_plan_next_iteration(&LoadAcquire(&iterations_)[kernel], generation);
 }
 
-Decision PlanGate::Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
-                          uint64_t dispatch) {
+Decision PlanSet::Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
+                         uint64_t dispatch) {
   constexpr uint32_t kWanted =
       ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COUNTERS;
   Decision decision;

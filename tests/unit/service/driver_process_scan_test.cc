@@ -1,4 +1,4 @@
-#include "userspace/service/driver_backstop.h"
+#include "userspace/service/driver_process_scan.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 using testing_support::FakeDriver;
 
-// What the backstop asks and tells, and a driver whose list the test writes.
-class DriverBackstopTest : public testing::Test {
+// What the scan asks and tells, and a driver whose list the test writes.
+class DriverProcessScanTest : public testing::Test {
  protected:
   void SetUp() override {
     Open(7, 100);
@@ -74,11 +74,11 @@ class DriverBackstopTest : public testing::Test {
   std::set<pid_t> windows_ ABSL_GUARDED_BY(mutex_), unwanted_ ABSL_GUARDED_BY(mutex_);
   std::vector<ProcessId> noted_ ABSL_GUARDED_BY(mutex_), entered_
       ABSL_GUARDED_BY(mutex_);
-  DriverBackstop::Options options_;
+  DriverProcessScan::Options options_;
 };
 
-TEST_F(DriverBackstopTest, AProcessWithoutAWindowIsEnteredOnce) {
-  DriverBackstop backstop(options_);
+TEST_F(DriverProcessScanTest, AProcessWithoutAWindowIsEnteredOnce) {
+  DriverProcessScan scan(options_);
   Wait(7, 2);
   Open(8, 200);
   Wait(8, 10);
@@ -89,20 +89,20 @@ TEST_F(DriverBackstopTest, AProcessWithoutAWindowIsEnteredOnce) {
   EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}, {8, 300}}));
 }
 
-TEST_F(DriverBackstopTest, AProcessThatIsYoungerThanTheServiceIsSeenAtOnce) {
+TEST_F(DriverProcessScanTest, AProcessThatIsYoungerThanTheServiceIsSeenAtOnce) {
   Open(8, 200);
-  DriverBackstop backstop(options_);
+  DriverProcessScan scan(options_);
   Wait(8, 10);
   EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}}));
 }
 
-TEST_F(DriverBackstopTest, AProcessWithAWindowIsLeftAlone) {
+TEST_F(DriverProcessScanTest, AProcessWithAWindowIsLeftAlone) {
   {
     absl::MutexLock lock(&mutex_);
     windows_.insert(8);
     unwanted_.insert(9);
   }
-  DriverBackstop backstop(options_);
+  DriverProcessScan scan(options_);
   Wait(7, 2);
   Open(8, 200);
   Open(9, 200);
@@ -112,8 +112,8 @@ TEST_F(DriverBackstopTest, AProcessWithAWindowIsLeftAlone) {
   EXPECT_EQ(noted_, (std::vector<ProcessId>{{8, 200}}));
 }
 
-TEST_F(DriverBackstopTest, AProcessThatIsGoneIsNobody) {
-  DriverBackstop backstop(options_);
+TEST_F(DriverProcessScanTest, AProcessThatIsGoneIsNobody) {
+  DriverProcessScan scan(options_);
   Wait(7, 2);
   driver_.Write("kfd/proc/8/pasid", "1\n");  // not in our PID namespace
   driver_.Write("kfd/proc/x/pasid", "1\n");
@@ -121,10 +121,10 @@ TEST_F(DriverBackstopTest, AProcessThatIsGoneIsNobody) {
   EXPECT_TRUE(entered().empty());
 }
 
-TEST_F(DriverBackstopTest, WithoutADriverThereIsNothingToDo) {
+TEST_F(DriverProcessScanTest, WithoutADriverThereIsNothingToDo) {
   driver_.Remove("kfd");
-  DriverBackstop backstop(options_);
-  backstop.Stop();
+  DriverProcessScan scan(options_);
+  scan.Stop();
   EXPECT_TRUE(entered().empty());
 }
 

@@ -1,6 +1,6 @@
 // The copies of the HSA runtime that are probed.
-#ifndef ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_
-#define ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_
+#ifndef ROCATTACH_USERSPACE_SERVICE_PROBED_LIBRARIES_H_
+#define ROCATTACH_USERSPACE_SERVICE_PROBED_LIBRARIES_H_
 
 #include <sys/types.h>
 
@@ -24,30 +24,30 @@ namespace rocattach {
 // Probes must be on the first instruction of hsa_init and nowhere else, so files that
 // are written to lose their probe. The probe of copy I of the scan has the cookie I
 // + 1.
-class ArmedLibraries {
+class ProbedLibraries {
  public:
-  explicit ArmedLibraries(LibraryScan scan,
-                          const LibraryLimits& later = LibraryLimits())
+  explicit ProbedLibraries(LibraryScan scan,
+                           const LibraryLimits& later = LibraryLimits())
       : scan_(std::move(scan)), known_(scan_.copies, later) {}
 
-  // Copies that were found, and those that were rejected, including by Arm().
+  // Copies that were found, and those that were rejected, including by SetProbes().
   const LibraryScan& scan() const { return scan_; }
   // Sets the probes. Copies that cannot be probed are rejected; it is an error only if
   // there is no other. Before any other call.
-  absl::Status Arm(LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SetProbes(LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
   // The copies of the scan that have a probe.
-  std::vector<KnownLibraries::Entry> ArmedAtStart() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<KnownLibraries::Entry> ProbedAtStart() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What has become of the copies that a process has mapped.
   struct Mapped {
-    std::vector<uint64_t> armed;            // cookies of those that have a probe now
+    std::vector<uint64_t> probed;           // cookies of those that have a probe now
     std::vector<RejectedLibrary> rejected;  // cannot be probed
     uint32_t without_room = 0;              // beyond the limits
   };
   // Sets the probes of copies that this process has mapped and that were not there at
   // the start. When it returns, they are in place. Any thread; reads the files, which
   // can take long on a network file system.
-  Mapped ArmMappedBy(pid_t pid, LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
+  Mapped ProbeMappedBy(pid_t pid, LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes later copies that no process uses any more, and whose files are gone;
   // `all`: whether they are gone or not, since such a copy is found again when it is
   // mapped. `is_mapped` is told of the candidates and removes from them those that a
@@ -58,7 +58,7 @@ class ArmedLibraries {
       const std::function<void(std::vector<KnownLibraries::Entry>*)>& keep_unmapped)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // How many probes there are.
-  size_t armed() const ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t probed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // These copies and later ones.
   KnownLibraries* known() { return &known_; }
@@ -66,23 +66,23 @@ class ArmedLibraries {
   int fd() const { return watch_.fd(); }
   // Removes the probes from copies that have been written to, and reports them.
   // Returns their cookies.
-  std::vector<uint64_t> DisarmWritten(
+  std::vector<uint64_t> RemoveWritten(
       LibraryProbes* probes,
-      const std::function<void(const std::string& path)>& on_disarmed)
+      const std::function<void(const std::string& path)>& on_removed)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   enum class State {
-    kArming,    // another thread is putting the probe in place
-    kArmed,     // has its probe
+    kProbing,   // another thread is putting the probe in place
+    kProbed,    // has its probe
     kRetiring,  // likewise, but is about to lose it unless somebody asks for it
     kResists,   // cannot be probed, or has been written to
   };
 
-  absl::Status ArmOne(const LibraryCopy& copy, uint64_t cookie, LibraryProbes* probes)
+  absl::Status ProbeOne(const LibraryCopy& copy, uint64_t cookie, LibraryProbes* probes)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Arms a copy once, whoever comes first; true if it has its probe.
-  bool ArmLater(const KnownLibraries::Entry& entry, LibraryProbes* probes)
+  // Probes a copy once, whoever comes first; true if it has its probe.
+  bool ProbeLater(const KnownLibraries::Entry& entry, LibraryProbes* probes)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   LibraryScan scan_;
@@ -94,4 +94,4 @@ class ArmedLibraries {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_
+#endif  // ROCATTACH_USERSPACE_SERVICE_PROBED_LIBRARIES_H_

@@ -1,4 +1,4 @@
-#include "userspace/service/driver_backstop.h"
+#include "userspace/service/driver_process_scan.h"
 
 #include <map>
 #include <utility>
@@ -18,7 +18,7 @@ constexpr absl::Duration kStopTimeout = absl::Seconds(1);
 }  // namespace
 
 // Belongs to the thread too, which may be left behind.
-struct DriverBackstop::State {
+struct DriverProcessScan::State {
   explicit State(Options given)
       : options(std::move(given)), begin_ticks(options.boot_ns() / ClockTickNs()) {}
 
@@ -39,8 +39,8 @@ struct DriverBackstop::State {
   std::map<ProcessId, Standing> known ABSL_GUARDED_BY(callbacks);
 };
 
-DriverBackstop::State::Standing DriverBackstop::State::Judge(const ProcessId& process,
-                                                             bool first) {
+DriverProcessScan::State::Standing DriverProcessScan::State::Judge(
+    const ProcessId& process, bool first) {
   if (first && process.start_ticks <= begin_ticks) return Standing::kSettled;
   const auto before = known.find(process);
   if (before == known.end()) return Standing::kNew;
@@ -52,7 +52,7 @@ DriverBackstop::State::Standing DriverBackstop::State::Judge(const ProcessId& pr
   return Standing::kSettled;
 }
 
-bool DriverBackstop::State::Look(bool first) {
+bool DriverProcessScan::State::Look(bool first) {
   // Without the lock: a driver that hangs must not keep Stop() waiting.
   const auto listed = ListKfdProcesses(options.roots, options.most_processes);
   std::vector<ProcessId> processes;
@@ -72,7 +72,7 @@ bool DriverBackstop::State::Look(bool first) {
   return true;
 }
 
-DriverBackstop::DriverBackstop(Options options)
+DriverProcessScan::DriverProcessScan(Options options)
     : state_(std::make_shared<State>(std::move(options))),
       thread_("rwa-driver", kStopTimeout,
               [state = state_](const DetachableThread::StopToken& stop) {
@@ -81,11 +81,11 @@ DriverBackstop::DriverBackstop(Options options)
                 }
               }) {}
 
-DriverBackstop::~DriverBackstop() {
+DriverProcessScan::~DriverProcessScan() {
   Stop();
 }
 
-void DriverBackstop::Stop() {
+void DriverProcessScan::Stop() {
   {
     absl::MutexLock calling(&state_->callbacks);
     state_->stopped = true;

@@ -1,6 +1,6 @@
 // The session's plan, as executed by the collector.
-#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
-#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_SET_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_SET_H_
 
 #include <stdint.h>
 
@@ -28,7 +28,7 @@ struct PlanResult {
 struct PlanState {
   uint64_t generation;              // 0: being filled in
   uint64_t order;                   // of its preparation, from 1
-  uint32_t holders;                 // see PlanGate::Hold
+  uint32_t holders;                 // see PlanSet::Keep
   alignas(64) rocattach_plan plan;  // all but the selections, which are read where
                                     // they grow
 };
@@ -49,7 +49,7 @@ struct Decision {
 };
 
 // Reads the plan that the service writes, and decides by it. Deciding takes no lock.
-class PlanGate {
+class PlanSet {
  public:
   // Maximum counters of one pass; hardware has fewer.
   static constexpr uint32_t kMaxPassCounters = 128;
@@ -88,10 +88,10 @@ class PlanGate {
 
   // A dispatch that is counted by a plan needs it until its values have arrived,
   // however many plans follow. False: the plan is gone already. Pairs with Release().
-  static bool Hold(const PlanState* state, uint64_t generation);
+  static bool Keep(const PlanState* state, uint64_t generation);
   static void Release(const PlanState* state);
-  // The oldest plan that is held; UINT64_MAX: none.
-  uint64_t OldestHeld() const;
+  // The oldest plan that is kept; UINT64_MAX: none.
+  uint64_t OldestKept() const;
 
   // For backends whose runtime does not number dispatches.
   uint64_t NextDispatch() {
@@ -99,7 +99,7 @@ class PlanGate {
   }
 
  private:
-  // Slots are allocated as needed: four, unless dispatches hold some.
+  // Slots are allocated as needed: four, unless dispatches keep some.
   static constexpr uint32_t kPlaces = 64;
   static constexpr uint64_t kLaterPlans = 3;
 
@@ -132,4 +132,4 @@ const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
 
 }  // namespace rocattach::collector
 
-#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_SET_H_

@@ -1,4 +1,4 @@
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/plan_set.h"
 
 #include <gtest/gtest.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 namespace rocattach::collector {
 namespace {
 
-class PlanGateTest : public testing::Test {
+class PlanSetTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(memory_.Create(SmallConfig()), 0);
@@ -41,10 +41,10 @@ class PlanGateTest : public testing::Test {
   }
 
   Memory memory_;
-  PlanGate gate_;
+  PlanSet gate_;
 };
 
-TEST_F(PlanGateTest, APlanIsPendingUntilItIsAnswered) {
+TEST_F(PlanSetTest, APlanIsPendingUntilItIsAnswered) {
   EXPECT_FALSE(gate_.Pending());
   Write(*Image(), 2);
   EXPECT_TRUE(gate_.Pending());
@@ -64,7 +64,7 @@ TEST_F(PlanGateTest, APlanIsPendingUntilItIsAnswered) {
   EXPECT_FALSE(gate_.Pending());
 }
 
-TEST_F(PlanGateTest, RefusalsAreExplainedInWords) {
+TEST_F(PlanSetTest, RefusalsAreExplainedInWords) {
   gate_.Answer(
       4, PlanResult::Error(ROCATTACH_PLAN_ERROR_HW_LIMIT, 38, "too many: %s", "A B"));
   const rocattach_control* c = memory_.control();
@@ -77,7 +77,7 @@ TEST_F(PlanGateTest, RefusalsAreExplainedInWords) {
   EXPECT_EQ(strlen(c->plan_error_text), sizeof(c->plan_error_text) - 1);
 }
 
-TEST_F(PlanGateTest, DecidesAndNumbers) {
+TEST_F(PlanSetTest, DecidesAndNumbers) {
   auto image = Image();
   image->record_kinds |= ROCATTACH_PLAN_RECORD_COUNTERS;
   image->selections[0].flags = ROCATTACH_SELECT_DISPATCHES;
@@ -114,7 +114,7 @@ TEST_F(PlanGateTest, DecidesAndNumbers) {
   EXPECT_EQ(d.flags, 0u);
 }
 
-TEST_F(PlanGateTest, RefusesWhatReachesOutOfItsTables) {
+TEST_F(PlanSetTest, RefusesWhatReachesOutOfItsTables) {
   using Change = void (*)(rocattach_plan*);
   const Change changes[] = {
       [](rocattach_plan* p) { p->magic ^= 1; },
@@ -162,7 +162,7 @@ TEST_F(PlanGateTest, RefusesWhatReachesOutOfItsTables) {
 
 // What the control block says of itself is for the service; the collector goes by what
 // it has laid out, whatever anybody writes over it.
-TEST_F(PlanGateTest, AScribbledControlBlockMovesNothing) {
+TEST_F(PlanSetTest, AScribbledControlBlockMovesNothing) {
   Write(*Image(), 2);
   rocattach_control* c = memory_.control();
   const rocattach_control before = *c;
@@ -181,7 +181,7 @@ TEST_F(PlanGateTest, AScribbledControlBlockMovesNothing) {
             static_cast<ptrdiff_t>(before.plan_offset));
 }
 
-TEST_F(PlanGateTest, FindsArchitecturesByName) {
+TEST_F(PlanSetTest, FindsArchitecturesByName) {
   auto image = Image();
   image->architectures = 2;
   strcpy(image->architecture[0].name, "gfx90");
@@ -193,7 +193,7 @@ TEST_F(PlanGateTest, FindsArchitecturesByName) {
 }
 
 // Threads decide while plans change: whatever they record, they record by one plan.
-TEST_F(PlanGateTest, NoDecisionMixesPlans) {
+TEST_F(PlanSetTest, NoDecisionMixesPlans) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "what a generation guards is read while it may be written";
 #endif

@@ -1,7 +1,7 @@
 // Finds processes that use /dev/kfd although no window of theirs was seen: whatever
 // copy of the runtime they have, nobody has probed it.
-#ifndef ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
-#define ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
+#ifndef ROCATTACH_USERSPACE_SERVICE_DRIVER_PROCESS_SCAN_H_
+#define ROCATTACH_USERSPACE_SERVICE_DRIVER_PROCESS_SCAN_H_
 
 #include <sys/types.h>
 
@@ -23,7 +23,7 @@ namespace rocattach {
 // like every other one, and the driver lists who has it open. So the list is read once
 // in a while, which costs one directory; tracing every open() of the machine would cost
 // each of them something.
-class DriverBackstop {
+class DriverProcessScan {
  public:
   struct Options {
     GpuRoots roots;
@@ -41,8 +41,8 @@ class DriverBackstop {
 
   // Processes that have been started by now, and that the driver knows at the first
   // reading, are older than the service.
-  explicit DriverBackstop(Options options);
-  ~DriverBackstop();
+  explicit DriverProcessScan(Options options);
+  ~DriverProcessScan();
 
   // No function of the options is called afterwards. A reading that does not come to
   // its end, because the driver hangs, is left behind.
@@ -57,4 +57,4 @@ class DriverBackstop {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_SERVICE_DRIVER_BACKSTOP_H_
+#endif  // ROCATTACH_USERSPACE_SERVICE_DRIVER_PROCESS_SCAN_H_

@@ -1,4 +1,4 @@
-#include "userspace/service/armed_libraries.h"
+#include "userspace/service/probed_libraries.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ struct FakeProbes : LibraryProbes {
   }
 };
 
-class ArmedLibrariesTest : public testing::Test {
+class ProbedLibrariesTest : public testing::Test {
  protected:
   std::string PathOf(int number) const {
     return absl::StrCat(directory_.path(), "/libhsa-runtime64.so.", number);
@@ -73,7 +73,7 @@ class ArmedLibrariesTest : public testing::Test {
     file.write(image.data(), static_cast<std::streamsize>(image.size()));
     ASSERT_TRUE(file.flush());
   }
-  ArmedLibraries Found(int count) const {
+  ProbedLibraries Found(int count) const {
     LibraryScanOptions options;
     for (int number = 1; number <= count; ++number) {
       Write(number, 16 * static_cast<uint64_t>(number));
@@ -86,11 +86,11 @@ class ArmedLibrariesTest : public testing::Test {
     LibraryScan scan = ScanLibraries(options);
     EXPECT_EQ(scan.copies.size(), static_cast<size_t>(count));
     EXPECT_THAT(scan.rejected, IsEmpty());
-    return ArmedLibraries(std::move(scan));
+    return ProbedLibraries(std::move(scan));
   }
-  std::vector<std::string> Disarm(ArmedLibraries* libraries) {
+  std::vector<std::string> RemoveWritten(ProbedLibraries* libraries) {
     std::vector<std::string> paths;
-    libraries->DisarmWritten(&probes_,
+    libraries->RemoveWritten(&probes_,
                              [&](const std::string& path) { paths.push_back(path); });
     return paths;
   }
@@ -99,9 +99,9 @@ class ArmedLibrariesTest : public testing::Test {
   FakeProbes probes_;
 };
 
-TEST_F(ArmedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
-  ArmedLibraries libraries = Found(2);
-  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+TEST_F(ProbedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
+  ProbedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
   ASSERT_THAT(probes_.cookies(), ElementsAre(1, 2));
   for (const uint64_t cookie : {1, 2}) {
     const auto& [path, offset] = probes_.probes[cookie];
@@ -109,14 +109,14 @@ TEST_F(ArmedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
     EXPECT_EQ(offset, ElfBuilder::kCodeOffset + 16 * cookie);
   }
   EXPECT_THAT(libraries.scan().rejected, IsEmpty());
-  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
 }
 
 // A file that did not exist at the start, and that a process has mapped since.
-TEST_F(ArmedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
-  ArmedLibraries libraries = Found(2);
-  ASSERT_TRUE(libraries.Arm(&probes_).ok());
-  libraries.ArmMappedBy(getpid(), &probes_);
+TEST_F(ProbedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
+  ProbedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
+  libraries.ProbeMappedBy(getpid(), &probes_);
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2));
 
   Write(3, 48);
@@ -125,7 +125,7 @@ TEST_F(ArmedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   constexpr size_t kBytes = 64 << 10;
   void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
   if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
-  for (int i = 0; i < 2; ++i) libraries.ArmMappedBy(getpid(), &probes_);
+  for (int i = 0; i < 2; ++i) libraries.ProbeMappedBy(getpid(), &probes_);
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2, 3));
   EXPECT_EQ(probes_.probes[3].second, ElfBuilder::kCodeOffset + 48);
   EXPECT_EQ(std::filesystem::canonical(libraries.known()->PathOf(3)),
@@ -138,23 +138,24 @@ TEST_F(ArmedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   EXPECT_EQ(libraries.known()->Find(*mapping).cookie, 3u);
   // It is watched like the others.
   Write(3, 64);
-  EXPECT_EQ(Disarm(&libraries).size(), 1u);
+  EXPECT_EQ(RemoveWritten(&libraries).size(), 1u);
   EXPECT_THAT(probes_.removed, ElementsAre(3));
   munmap(code, kBytes);
 }
 
 // Later copies lose their probe when their file is gone, unless somebody has mapped it
 // or asks for it meanwhile.
-TEST_F(ArmedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
-  ArmedLibraries libraries = Found(1);
-  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+TEST_F(ProbedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
+  ProbedLibraries libraries = Found(1);
+  ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
   Write(2, 32);
   auto fd = OpenFile(PathOf(2), O_RDONLY);
   ASSERT_TRUE(fd.ok());
   constexpr size_t kBytes = 64 << 10;
   void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
   if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
-  EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(2u));
+  EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
+              testing::Contains(2u));
   using Entries = std::vector<KnownLibraries::Entry>;
   const auto nobody_has_it = [](Entries*) {};
   EXPECT_THAT(libraries.RemoveUnused(false, &probes_, nobody_has_it), IsEmpty())
@@ -166,24 +167,26 @@ TEST_F(ArmedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
   EXPECT_THAT(libraries.RemoveUnused(false, &probes_, is_mapped), IsEmpty());
   const auto asks_for_it = [this, &libraries](Entries* copies) {
     ASSERT_EQ(copies->size(), 1u) << "those of the start keep their probes";
-    EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(2u));
+    EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
+                testing::Contains(2u));
   };
   EXPECT_THAT(libraries.RemoveUnused(false, &probes_, asks_for_it), IsEmpty());
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2));
 
   EXPECT_THAT(libraries.RemoveUnused(false, &probes_, nobody_has_it), ElementsAre(2));
   EXPECT_THAT(probes_.cookies(), ElementsAre(1));
-  EXPECT_EQ(libraries.armed(), 1u);
+  EXPECT_EQ(libraries.probed(), 1u);
   EXPECT_NE(libraries.known()->PathOf(2), "") << "events may still name it";
   // Whoever has mapped it by then makes it a new copy.
-  EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(3u));
+  EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
+              testing::Contains(3u));
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 3));
   munmap(code, kBytes);
 }
 
-TEST_F(ArmedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
+TEST_F(ProbedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
   LibraryScan none;
-  ArmedLibraries libraries(std::move(none), {.most = 1, .most_per_user = 0});
+  ProbedLibraries libraries(std::move(none), {.most = 1, .most_per_user = 0});
   std::vector<void*> mapped;
   constexpr size_t kBytes = 64 << 10;
   for (int number : {1, 2}) {
@@ -194,24 +197,24 @@ TEST_F(ArmedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
         mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0));
     if (mapped.back() == MAP_FAILED) GTEST_SKIP() << "noexec";
   }
-  const ArmedLibraries::Mapped found = libraries.ArmMappedBy(getpid(), &probes_);
-  EXPECT_EQ(found.armed.size(), 1u);
+  const ProbedLibraries::Mapped found = libraries.ProbeMappedBy(getpid(), &probes_);
+  EXPECT_EQ(found.probed.size(), 1u);
   EXPECT_EQ(found.without_room, 1u);
   EXPECT_EQ(probes_.probes.size(), 1u);
   for (void* code : mapped) munmap(code, kBytes);
 }
 
-TEST_F(ArmedLibrariesTest, NoCopiesAreNoError) {
-  ArmedLibraries libraries((LibraryScan()));
-  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+TEST_F(ProbedLibrariesTest, NoCopiesAreNoError) {
+  ProbedLibraries libraries((LibraryScan()));
+  EXPECT_TRUE(libraries.SetProbes(&probes_).ok());
 }
 
-TEST_F(ArmedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
+TEST_F(ProbedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
   probes_.on_add = [](uint64_t cookie) {
     return cookie == 2 ? absl::OkStatus() : absl::InternalError("resists");
   };
-  ArmedLibraries libraries = Found(3);
-  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  ProbedLibraries libraries = Found(3);
+  EXPECT_TRUE(libraries.SetProbes(&probes_).ok());
   EXPECT_THAT(probes_.cookies(), ElementsAre(2));
   ASSERT_EQ(libraries.scan().rejected.size(), 2u);
   EXPECT_EQ(libraries.scan().rejected[0].path, PathOf(1));
@@ -219,49 +222,49 @@ TEST_F(ArmedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
   EXPECT_EQ(libraries.scan().rejected[1].path, PathOf(3));
 }
 
-TEST_F(ArmedLibrariesTest, NoCopyThatCanBeProbedIsAnError) {
+TEST_F(ProbedLibrariesTest, NoCopyThatCanBeProbedIsAnError) {
   probes_.on_add = [](uint64_t cookie) {
     return absl::InternalError(absl::StrCat("resists ", cookie));
   };
   for (const int count : {1, 2}) {
-    ArmedLibraries libraries = Found(count);
-    EXPECT_EQ(libraries.Arm(&probes_).message(), "resists 1");
+    ProbedLibraries libraries = Found(count);
+    EXPECT_EQ(libraries.SetProbes(&probes_).message(), "resists 1");
     EXPECT_EQ(libraries.scan().rejected.size(), static_cast<size_t>(count));
   }
 }
 
 // Another instruction may stand where the probe was put.
-TEST_F(ArmedLibrariesTest, ACopyThatIsWrittenWhileItIsProbedLosesTheProbe) {
+TEST_F(ProbedLibrariesTest, ACopyThatIsWrittenWhileItIsProbedLosesTheProbe) {
   probes_.on_add = [this](uint64_t cookie) {
     if (cookie == 1) Write(1, 64);
     return absl::OkStatus();
   };
-  ArmedLibraries libraries = Found(2);
-  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  ProbedLibraries libraries = Found(2);
+  EXPECT_TRUE(libraries.SetProbes(&probes_).ok());
   EXPECT_THAT(probes_.cookies(), ElementsAre(2));
   EXPECT_THAT(probes_.removed, ElementsAre(1));
   ASSERT_EQ(libraries.scan().rejected.size(), 1u);
   EXPECT_EQ(libraries.scan().rejected[0].path, PathOf(1));
   EXPECT_THAT(libraries.scan().rejected[0].reason, HasSubstr("was changed"));
   // Which has been said, so the watch has nothing to add.
-  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
   EXPECT_THAT(probes_.removed, ElementsAre(1));
 }
 
-TEST_F(ArmedLibrariesTest, AnInstructionThatCannotCarryTheProbeLosesIt) {
+TEST_F(ProbedLibrariesTest, AnInstructionThatCannotCarryTheProbeLosesIt) {
   probes_.on_add = [this](uint64_t) {
     std::fstream file(PathOf(1), std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(ElfBuilder::kCodeOffset + 16);
     file.put('\xf0');  // a lock prefix
     return absl::OkStatus();
   };
-  ArmedLibraries libraries = Found(1);
-  EXPECT_FALSE(libraries.Arm(&probes_).ok());
+  ProbedLibraries libraries = Found(1);
+  EXPECT_FALSE(libraries.SetProbes(&probes_).ok());
   EXPECT_THAT(probes_.removed, ElementsAre(1));
 }
 
 // As package managers replace files: the one that is probed has not been written.
-TEST_F(ArmedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
+TEST_F(ProbedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
   probes_.on_add = [this](uint64_t) {
     const std::string old = directory_ / "old";
     std::filesystem::rename(PathOf(1), old);
@@ -269,34 +272,34 @@ TEST_F(ArmedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
     Write(1, 64);
     return absl::OkStatus();
   };
-  ArmedLibraries libraries = Found(1);
-  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  ProbedLibraries libraries = Found(1);
+  EXPECT_TRUE(libraries.SetProbes(&probes_).ok());
   EXPECT_THAT(probes_.cookies(), ElementsAre(1));
-  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
 }
 
-TEST_F(ArmedLibrariesTest, ACopyThatIsWrittenLaterLosesItsProbeOnce) {
-  ArmedLibraries libraries = Found(2);
-  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+TEST_F(ProbedLibrariesTest, ACopyThatIsWrittenLaterLosesItsProbeOnce) {
+  ProbedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
   pollfd written = {libraries.fd(), POLLIN, 0};
   EXPECT_EQ(poll(&written, 1, 0), 0);
   Write(2, 32);
   EXPECT_EQ(poll(&written, 1, 0), 1);
-  EXPECT_THAT(Disarm(&libraries), ElementsAre(PathOf(2)));
+  EXPECT_THAT(RemoveWritten(&libraries), ElementsAre(PathOf(2)));
   EXPECT_THAT(probes_.cookies(), ElementsAre(1));
   Write(2, 32);
-  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
   EXPECT_THAT(probes_.removed, ElementsAre(2));
 }
 
-TEST_F(ArmedLibrariesTest, WhatNeverHadAProbeLosesNone) {
+TEST_F(ProbedLibrariesTest, WhatNeverHadAProbeLosesNone) {
   probes_.on_add = [](uint64_t cookie) {
     return cookie == 1 ? absl::InternalError("resists") : absl::OkStatus();
   };
-  ArmedLibraries libraries = Found(2);
-  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  ProbedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
   Write(1, 64);
-  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
   EXPECT_THAT(probes_.removed, IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-#include "userspace/service/armed_libraries.h"
+#include "userspace/service/probed_libraries.h"
 
 #include <sys/stat.h>
 
@@ -25,8 +25,8 @@ bool IsDeleted(const LibraryCopy& copy) {
 // 3. A file that has changed meanwhile is scanned again: a rename is harmless. If it
 //    was written, the probe may be at any instruction and is removed.
 // 4. The watch reports what is written after it was set.
-absl::Status ArmedLibraries::ArmOne(const LibraryCopy& copy, uint64_t cookie,
-                                    LibraryProbes* probes) {
+absl::Status ProbedLibraries::ProbeOne(const LibraryCopy& copy, uint64_t cookie,
+                                       LibraryProbes* probes) {
   watch_.Add(cookie, copy.file);
   RETURN_IF_ERROR(
       probes->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
@@ -42,38 +42,39 @@ absl::Status ArmedLibraries::ArmOne(const LibraryCopy& copy, uint64_t cookie,
   return unchanged;
 }
 
-bool ArmedLibraries::ArmLater(const KnownLibraries::Entry& entry,
-                              LibraryProbes* probes) {
+bool ProbedLibraries::ProbeLater(const KnownLibraries::Entry& entry,
+                                 LibraryProbes* probes) {
   {
     absl::MutexLock lock(&mutex_);
-    auto [found, is_new] = states_.try_emplace(entry.cookie, State::kArming);
+    auto [found, is_new] = states_.try_emplace(entry.cookie, State::kProbing);
     if (!is_new) {
       auto is_settled = [this,
                          cookie = entry.cookie]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
         auto state = states_.find(cookie);
-        return state == states_.end() || state->second != State::kArming;
+        return state == states_.end() || state->second != State::kProbing;
       };
       mutex_.Await(absl::Condition(&is_settled));
       found = states_.find(entry.cookie);
       if (found == states_.end()) return false;
-      if (found->second == State::kRetiring) found->second = State::kArmed;
-      return found->second == State::kArmed;
+      if (found->second == State::kRetiring) found->second = State::kProbed;
+      return found->second == State::kProbed;
     }
   }
-  const bool armed = ArmOne(*entry.copy, entry.cookie, probes).ok();
+  const bool probed = ProbeOne(*entry.copy, entry.cookie, probes).ok();
   absl::MutexLock lock(&mutex_);
-  states_[entry.cookie] = armed ? State::kArmed : State::kResists;
-  return armed;
+  states_[entry.cookie] = probed ? State::kProbed : State::kResists;
+  return probed;
 }
 
-ArmedLibraries::Mapped ArmedLibraries::ArmMappedBy(pid_t pid, LibraryProbes* probes) {
+ProbedLibraries::Mapped ProbedLibraries::ProbeMappedBy(pid_t pid,
+                                                       LibraryProbes* probes) {
   KnownLibraries::Mapped found = known_.MappedBy(pid);
   Mapped mapped;
   mapped.rejected = std::move(found.rejected);
   mapped.without_room = found.without_room;
   for (const KnownLibraries::Entry& entry : found.entries) {
-    if (ArmLater(entry, probes)) {
-      mapped.armed.push_back(entry.cookie);
+    if (ProbeLater(entry, probes)) {
+      mapped.probed.push_back(entry.cookie);
     } else {
       mapped.rejected.push_back({entry.copy->path, "its probe could not be placed"});
     }
@@ -83,7 +84,7 @@ ArmedLibraries::Mapped ArmedLibraries::ArmMappedBy(pid_t pid, LibraryProbes* pro
 
 // A copy that is asked for between the first and the last step keeps its probe: it is
 // not retiring any more. One that is asked for later is a new copy.
-std::vector<uint64_t> ArmedLibraries::RemoveUnused(
+std::vector<uint64_t> ProbedLibraries::RemoveUnused(
     bool all, LibraryProbes* probes,
     const std::function<void(std::vector<KnownLibraries::Entry>*)>& keep_unmapped) {
   std::vector<KnownLibraries::Entry> candidates = known_.Later();
@@ -96,8 +97,8 @@ std::vector<uint64_t> ArmedLibraries::RemoveUnused(
     absl::MutexLock lock(&mutex_);
     for (const KnownLibraries::Entry& entry : candidates) {
       auto state = states_.find(entry.cookie);
-      if (state == states_.end() || state->second == State::kArming) continue;
-      if (state->second == State::kArmed) state->second = State::kRetiring;
+      if (state == states_.end() || state->second == State::kProbing) continue;
+      if (state->second == State::kProbed) state->second = State::kRetiring;
       retiring.push_back(entry.cookie);
     }
   }
@@ -110,8 +111,8 @@ std::vector<uint64_t> ArmedLibraries::RemoveUnused(
           candidates.begin(), candidates.end(),
           [cookie](const KnownLibraries::Entry& e) { return e.cookie == cookie; });
       State& state = states_[cookie];
-      if (!unmapped && state == State::kRetiring) state = State::kArmed;
-      if (!unmapped || state == State::kArmed) continue;
+      if (!unmapped && state == State::kRetiring) state = State::kProbed;
+      if (!unmapped || state == State::kProbed) continue;
       known_.Remove(cookie);
       states_.erase(cookie);
       removed.push_back(cookie);
@@ -122,33 +123,33 @@ std::vector<uint64_t> ArmedLibraries::RemoveUnused(
   return removed;
 }
 
-std::vector<KnownLibraries::Entry> ArmedLibraries::ArmedAtStart() const {
-  std::vector<KnownLibraries::Entry> armed;
+std::vector<KnownLibraries::Entry> ProbedLibraries::ProbedAtStart() const {
+  std::vector<KnownLibraries::Entry> probed;
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
     auto state = states_.find(i + 1);
-    if (state == states_.end() || state->second != State::kArmed) continue;
-    armed.push_back({std::make_shared<const LibraryCopy>(scan_.copies[i]), i + 1});
+    if (state == states_.end() || state->second != State::kProbed) continue;
+    probed.push_back({std::make_shared<const LibraryCopy>(scan_.copies[i]), i + 1});
   }
-  return armed;
+  return probed;
 }
 
-size_t ArmedLibraries::armed() const {
+size_t ProbedLibraries::probed() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<size_t>(
       std::count_if(states_.begin(), states_.end(), [](const auto& entry) {
-        return entry.second == State::kArmed || entry.second == State::kRetiring;
+        return entry.second == State::kProbed || entry.second == State::kRetiring;
       }));
 }
 
-absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
+absl::Status ProbedLibraries::SetProbes(LibraryProbes* probes) {
   absl::Status first_error;
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
     const uint64_t cookie = i + 1;
-    absl::Status status = ArmOne(scan_.copies[i], cookie, probes);
+    absl::Status status = ProbeOne(scan_.copies[i], cookie, probes);
     {
       absl::MutexLock lock(&mutex_);
-      states_[cookie] = status.ok() ? State::kArmed : State::kResists;
+      states_[cookie] = status.ok() ? State::kProbed : State::kResists;
     }
     if (status.ok()) continue;
     scan_.rejected.push_back({scan_.copies[i].path, std::string(status.message())});
@@ -156,13 +157,13 @@ absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
   }
   // A copy that cannot be probed does not affect the others; no copy at all is an
   // error.
-  return armed() > 0 ? absl::OkStatus() : first_error;
+  return probed() > 0 ? absl::OkStatus() : first_error;
 }
 
-std::vector<uint64_t> ArmedLibraries::DisarmWritten(
+std::vector<uint64_t> ProbedLibraries::RemoveWritten(
     LibraryProbes* probes,
-    const std::function<void(const std::string& path)>& on_disarmed) {
-  std::vector<uint64_t> disarmed;
+    const std::function<void(const std::string& path)>& on_removed) {
+  std::vector<uint64_t> removed;
   for (uint64_t cookie : watch_.Written()) {
     {
       absl::MutexLock lock(&mutex_);
@@ -171,11 +172,11 @@ std::vector<uint64_t> ArmedLibraries::DisarmWritten(
       if (found == states_.end() || found->second == State::kResists) continue;
       found->second = State::kResists;
     }
-    disarmed.push_back(cookie);
-    on_disarmed(known_.PathOf(cookie));
+    removed.push_back(cookie);
+    on_removed(known_.PathOf(cookie));
   }
-  if (!disarmed.empty()) probes->RemoveLibraries(disarmed);
-  return disarmed;
+  if (!removed.empty()) probes->RemoveLibraries(removed);
+  return removed;
 }
 
 }  // namespace rocattach
