@@ -108,11 +108,11 @@ void HostileCollector::PublishOne(uint32_t index, const uint8_t* record) {
 
 void HostileCollector::Publish(FuzzInput* input) {
   const auto where = input->Take<uint8_t>();
-  const int times = input->Take<uint8_t>() % FakeCollector::kSlots + 1;
+  const unsigned times = input->Take<uint8_t>() % FakeCollector::kSlots + 1;
   auto record = input->Take<rocattach_dispatch>();
   auto* const bytes = reinterpret_cast<uint8_t*>(&record);
   if ((where & kFuzzStamped) != 0) Stamp(bytes);
-  for (int i = 0; i < times; ++i) {
+  for (unsigned i = 0; i < times; ++i) {
     PublishOne(where % FakeCollector::kRings, bytes);
     if (record.kind == ROCATTACH_RECORD_DISPATCH ||
         record.kind == ROCATTACH_RECORD_COPY) {

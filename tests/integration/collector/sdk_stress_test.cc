@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kThreads = 16;
 
-// ROCATTACH_SESSION_CYCLES; 10,000 take some minutes.
+// ROCATTACH_SESSION_CYCLES; 10,000 take 50 minutes.
 int Cycles() {
   const char* text = getenv("ROCATTACH_SESSION_CYCLES");
   return text != nullptr ? std::max(1, atoi(text)) : 150;

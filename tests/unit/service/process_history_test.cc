@@ -107,7 +107,7 @@ TEST(ProcessHistoryTest, ManyProcessesStayWithinTheLimits) {
 // Everything that a target chooses is as long as it can be.
 TEST(ProcessHistoryTest, LongTextsStayWithinTheLimits) {
   ProcessHistory history({.processes = 1000, .bytes = 1 << 20});
-  const std::string text(1 << 20, 'x');
+  const std::string text(16 * ProcessHistory::kMostTextBytes, 'x');
   for (int i = 1; i <= 300; ++i) {
     v1::Process process = Named(i, 1, text);
     process.set_hsa_library(text);
