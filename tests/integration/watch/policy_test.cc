@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/places.h"
@@ -93,23 +94,29 @@ TEST_F(PolicyTest, ProcessGlobs) {
 TEST_F(PolicyTest, AProcessByItsNumber) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "30"});
   EXPECT_TRUE(native.exited_with(0)) << native.errors;
-  Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-msec", "10000"}),
-               {.dies_with_us = true});
   ExecutableDirectory directory;
-  Child watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "-p",
-                 std::to_string(target.pid()), "--collector", CollectorPath(), "-d",
-                 directory.path(), "-o", "run"},
+  const std::string go = directory.path() + "/go";
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-file", go}),
+               {.dies_with_us = true});
+  // Its messages, as they come.
+  Child watcher({"bash", "-c", "exec \"$0\" \"$@\" 2>&1", WatcherPath(), "--auto",
+                 "--hold-timeout-msec", "10000", "-p", std::to_string(target.pid()),
+                 "--collector", CollectorPath(), "-d", directory.path(), "-o", "run"},
                 {.dies_with_us = true});
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(watcher.PollOutput(), "attaching through");
+  })) << watcher.PollOutput();
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
+  std::ofstream(go).put('\n');
   const Finished end = target.Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   // It ends with the last process that it was for.
   const Finished watched = watcher.Wait();
-  EXPECT_TRUE(watched.exited_with(0)) << watched.errors;
+  EXPECT_TRUE(watched.exited_with(0)) << watched.output;
   const Recording recording = ReadRecording(directory.path() + "/run.rwa");
   EXPECT_EQ(recording.Process(target.pid()).dispatches.size(), 30u);
-  EXPECT_NE(watched.errors.find("1 attached, 0 passed"), std::string::npos)
-      << watched.errors;
+  EXPECT_NE(watched.output.find("1 attached, 0 passed"), std::string::npos)
+      << watched.output;
 }
 
 // The service sees what the group's processes do, and nothing of others.
