@@ -95,6 +95,16 @@ class ProbedLibrariesTest : public testing::Test {
     return paths;
   }
 
+  // As a process that loads the copy does. MAP_FAILED where that is not allowed.
+  void* MapCopy(int number) const {
+    auto fd = OpenFile(PathOf(number), O_RDONLY);
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    if (!fd.ok()) return MAP_FAILED;
+    return mmap(nullptr, kMappedBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(),
+                0);
+  }
+
+  static constexpr size_t kMappedBytes = 64 << 10;  // of a copy
   const testing_support::TemporaryDirectory directory_;
   FakeProbes probes_;
 };
@@ -120,10 +130,7 @@ TEST_F(ProbedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2));
 
   Write(3, 48);
-  auto fd = OpenFile(PathOf(3), O_RDONLY);
-  ASSERT_TRUE(fd.ok());
-  constexpr size_t kBytes = 64 << 10;
-  void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
+  void* const code = MapCopy(3);
   if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
   for (int i = 0; i < 2; ++i) libraries.ProbeMappedBy(getpid(), &probes_);
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2, 3));
@@ -140,7 +147,7 @@ TEST_F(ProbedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   Write(3, 64);
   EXPECT_EQ(RemoveWritten(&libraries).size(), 1u);
   EXPECT_THAT(probes_.removed, ElementsAre(3));
-  munmap(code, kBytes);
+  munmap(code, kMappedBytes);
 }
 
 // Later copies lose their probe when their file is gone, unless somebody has mapped it
@@ -149,10 +156,7 @@ TEST_F(ProbedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
   ProbedLibraries libraries = Found(1);
   ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
   Write(2, 32);
-  auto fd = OpenFile(PathOf(2), O_RDONLY);
-  ASSERT_TRUE(fd.ok());
-  constexpr size_t kBytes = 64 << 10;
-  void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
+  void* const code = MapCopy(2);
   if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
   EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
               testing::Contains(2u));
@@ -181,27 +185,23 @@ TEST_F(ProbedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
   EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
               testing::Contains(3u));
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 3));
-  munmap(code, kBytes);
+  munmap(code, kMappedBytes);
 }
 
 TEST_F(ProbedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
   LibraryScan none;
   ProbedLibraries libraries(std::move(none), {.most = 1, .most_per_user = 0});
   std::vector<void*> mapped;
-  constexpr size_t kBytes = 64 << 10;
   for (int number : {1, 2}) {
     Write(number, 32);
-    auto fd = OpenFile(PathOf(number), O_RDONLY);
-    ASSERT_TRUE(fd.ok());
-    mapped.push_back(
-        mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0));
+    mapped.push_back(MapCopy(number));
     if (mapped.back() == MAP_FAILED) GTEST_SKIP() << "noexec";
   }
   const ProbedLibraries::Mapped found = libraries.ProbeMappedBy(getpid(), &probes_);
   EXPECT_EQ(found.probed.size(), 1u);
   EXPECT_EQ(found.without_room, 1u);
   EXPECT_EQ(probes_.probes.size(), 1u);
-  for (void* code : mapped) munmap(code, kBytes);
+  for (void* code : mapped) munmap(code, kMappedBytes);
 }
 
 TEST_F(ProbedLibrariesTest, NoCopiesAreNoError) {
