@@ -21,12 +21,12 @@ struct {
  * that a user has created, it is that user, because the process can become any of the
  * namespace's users. */
 FRAME __u32 charged_user(void) {
-  const struct cred* cred = bpf_get_current_task_btf()->cred;
-  struct user_namespace* ns = cred->user_ns;
-  __u32 user = cred->euid.val;
-  for (int i = 0; i < 32 && ns && ns->level > 0; ++i) {
-    if (ns->owner.val) user = ns->owner.val;
-    ns = ns->parent;
+  const struct cred* cred = READ(current_task(), cred);
+  struct user_namespace* ns = READ(cred, user_ns);
+  __u32 user = READ(cred, euid.val);
+  for (int i = 0; i < 32 && ns && READ(ns, level) > 0; ++i) {
+    if (READ(ns, owner.val)) user = READ(ns, owner.val);
+    ns = READ(ns, parent);
   }
   return user;
 }
@@ -53,7 +53,7 @@ FRAME int take_window(__u64* due_ns, __u64 now_ns, __u64 interval_ns, __u64 burs
   __u64 next_ns = seen_ns < now_ns ? now_ns : seen_ns;
   if (!interval_ns) return 1;
   if (next_ns - now_ns > burst_ns) return 0;
-  __sync_val_compare_and_swap(due_ns, seen_ns, next_ns + interval_ns);
+  (void)SWAP(due_ns, seen_ns, next_ns + interval_ns);
   return 1;
 }
 
@@ -95,8 +95,7 @@ FRAME int note_refusal(__u32 user, __u64 now_ns) {
   __sync_fetch_and_add(&account->refused, 1);
   notified_ns = account->notified_ns;
   if (notified_ns && now_ns - notified_ns < NOTIFY_PERIOD_NS) return 0;
-  return __sync_val_compare_and_swap(&account->notified_ns, notified_ns, now_ns) ==
-         notified_ns;
+  return SWAP(&account->notified_ns, notified_ns, now_ns);
 }
 
 FRAME __u64 refusals_of(__u32 user) {

@@ -31,46 +31,53 @@ struct {
 } call_of SEC(".maps");
 
 FRAME struct rocattach_call* my_call(void) {
-  __u32 tgid = bpf_get_current_task_btf()->tgid;
+  __u32 tgid = READ(current_task(), tgid);
   __u32* index = bpf_map_lookup_elem(&call_of, &tgid);
   if (!index) return 0;
   return &calls[*index % ROCATTACH_CALLS];
 }
 
-/* Moves on, if nobody else has. */
+/* Moves on, if nobody else has. In the second object, of two threads of the process none
+ * may move on, until one of them calls again; and a move by the service at the same time
+ * may be lost: then the thread gets a signal that its program ignores. */
 static __always_inline int move_call(struct rocattach_call* call, __u32 from,
                                      __u32 to) {
-  return __sync_val_compare_and_swap(&call->state, from, to) == from;
+  int moved;
+  if (!begin_turn(TURN_CALL)) return 0;
+  moved = SWAP(&call->state, from, to);
+  end_turn(TURN_CALL);
+  return moved;
 }
 
 /* True if a signal to the calling thread becomes a stop that the service sees. */
 FRAME int is_stoppable(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  return (task->ptrace & PT_PTRACED) &&
-         (__u32)task->parent->tgid == settings.service_tgid &&
-         !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
+  struct task_struct* task = current_task();
+  return (READ(task, ptrace) & PT_PTRACED) &&
+         (__u32)READ(task, parent, tgid) == settings.service_tgid &&
+         !(READ(task, blocked.sig[0]) & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
 /* True if the program does nothing about the signal: if the service dies between the
  * signal and the stop, the kernel drops it. */
 FRAME int ignores_stop_signal(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  if (task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1))) return 0;
+  struct task_struct* task = current_task();
+  if (READ(task, blocked.sig[0]) & (1ul << (ROCATTACH_STOP_SIGNAL - 1))) return 0;
   return (__u64)BPF_CORE_READ(
              task, sighand, action[ROCATTACH_STOP_SIGNAL - 1].sa.sa_handler) <= SIG_IGN;
 }
 
 /* Another signal would come first, and the thread would be stopped in its handler. */
 FRAME int has_signals(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  return ((task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0]) &
-          ~task->blocked.sig[0]) != 0;
+  struct task_struct* task = current_task();
+  return ((READ(task, pending.signal.sig[0]) |
+           READ(task, signal, shared_pending.signal.sig[0])) &
+          ~READ(task, blocked.sig[0])) != 0;
 }
 
 FRAME int in_strict_mode(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   return bpf_core_field_exists(task->seccomp.mode) &&
-         task->seccomp.mode == SECCOMP_MODE_STRICT;
+         READ(task, seccomp.mode) == SECCOMP_MODE_STRICT;
 }
 
 /* May the calling process be entered in this way? If not, its call opens a window, by
@@ -81,14 +88,14 @@ FRAME int may_enter(void) {
 }
 
 FRAME int note_call(struct rocattach_call* call, __u64 ip, __u64 sp) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   if (!may_enter()) return !move_call(call, ROCATTACH_CALL_AWAITED, ROCATTACH_CALL_OFF);
   if (!move_call(call, ROCATTACH_CALL_AWAITED, ROCATTACH_CALL_NOTING)) return 1;
-  call->tid = task->pid;
+  call->tid = READ(task, pid);
   call->cpu = bpf_get_smp_processor_id();
   call->ip = ip;
   call->sp = sp;
-  call->start_ns = task->group_leader->start_boottime;
+  call->start_ns = READ(task, group_leader, start_boottime);
   call->mm = (__u64)BPF_CORE_READ(task, mm);
   move_call(call, ROCATTACH_CALL_NOTING, ROCATTACH_CALL_SEEN);
   return 1;
@@ -96,9 +103,9 @@ FRAME int note_call(struct rocattach_call* call, __u64 ip, __u64 sp) {
 
 /* Stops the calling thread, if it is the seized one, at the same call. */
 FRAME int stop_call(struct rocattach_call* call, __u64 now_ns, __u64 ip) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  if (call->tid != (__u32)task->pid || call->ip != ip ||
-      call->start_ns != task->group_leader->start_boottime ||
+  struct task_struct* task = current_task();
+  if (call->tid != (__u32)READ(task, pid) || call->ip != ip ||
+      call->start_ns != READ(task, group_leader, start_boottime) ||
       call->mm != (__u64)BPF_CORE_READ(task, mm))
     return 1;
   if (service.gone || settings.paused || is_unserved() || !is_stoppable() ||

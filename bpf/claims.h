@@ -44,15 +44,15 @@ struct {
 
 static __always_inline void make_key(struct task_struct* task,
                                      struct rocattach_process_key* key) {
-  key->pid = task->tgid;
+  key->pid = READ(task, tgid);
   key->pad = 0;
-  key->start_ns = task->group_leader->start_boottime;
+  key->start_ns = READ(task, group_leader, start_boottime);
 }
 
 /* The calling process's claim, or null. */
 FRAME struct rocattach_claim* my_claim(void) {
   struct rocattach_process_key key;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   return bpf_map_lookup_elem(&claims, &key);
 }
 
@@ -72,7 +72,7 @@ FRAME struct rocattach_claim* awaited_claim(void) {
 /* The process that waits for the calling one to exec or end, because that one runs in
  * its memory (vfork); 0: none. */
 FRAME __u32 vfork_parent(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   if (!BPF_CORE_READ(task, group_leader, vfork_done)) return 0;
   if (BPF_CORE_READ(task, group_leader, real_parent, mm) != BPF_CORE_READ(task, mm))
     return 0;
@@ -84,7 +84,7 @@ FRAME __u32 vfork_parent(void) {
 FRAME int own_memory(__u64 mm) {
   struct rocattach_process_key* owner;
   struct rocattach_process_key key;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   bpf_map_update_elem(&memories, &mm, &key, BPF_NOEXIST);
   owner = bpf_map_lookup_elem(&memories, &mm);
   /* No room: treated as not shared. */
@@ -95,9 +95,9 @@ FRAME int own_memory(__u64 mm) {
 FRAME int leave_memory(void) {
   struct rocattach_claim* claim = my_claim();
   struct rocattach_process_key* owner = memory_owner();
-  struct task_struct* task = bpf_get_current_task_btf();
-  if (!claim || !owner || owner->pid != (__u32)task->tgid ||
-      owner->start_ns != task->group_leader->start_boottime)
+  struct task_struct* task = current_task();
+  if (!claim || !owner || owner->pid != (__u32)READ(task, tgid) ||
+      owner->start_ns != READ(task, group_leader, start_boottime))
     return 0;
   bpf_map_delete_elem(&memories, &claim->mm);
   return 1;
@@ -107,12 +107,11 @@ FRAME int leave_memory(void) {
  * its window to another process. */
 FRAME int shares_memory(void) {
   struct rocattach_claim* claim = my_claim();
-  __u64 mm = (__u64)BPF_CORE_READ(bpf_get_current_task_btf(), mm);
+  __u64 mm = (__u64)BPF_CORE_READ(current_task(), mm);
   if (!claim) return 0;
   claim->mm = mm;
   if (!vfork_parent() && own_memory(mm)) return 0;
-  __sync_val_compare_and_swap(&claim->state, ROCATTACH_CLAIM_OPEN,
-                              ROCATTACH_CLAIM_RELEASED);
+  (void)SWAP(&claim->state, ROCATTACH_CLAIM_OPEN, ROCATTACH_CLAIM_RELEASED);
   return 1;
 }
 
@@ -123,20 +122,20 @@ enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3, SHARED = 4 
 
 FRAME int is_refused(void) {
   struct rocattach_process_key key;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   return bpf_map_lookup_elem(&refused_processes, &key) != 0;
 }
 
 FRAME int remember_refused(void) {
   struct rocattach_process_key key;
   __u8 one = 1;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   return bpf_map_update_elem(&refused_processes, &key, &one, BPF_ANY);
 }
 
 FRAME int forget_refused(void) {
   struct rocattach_process_key key;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   return bpf_map_delete_elem(&refused_processes, &key);
 }
 
@@ -145,15 +144,15 @@ FRAME int forget_refused(void) {
  * since the JIT calls functions that return an int. */
 FRAME int put_claim(struct rocattach_claim* claim) {
   struct rocattach_process_key key;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   return bpf_map_update_elem(&claims, &key, claim, BPF_NOEXIST);
 }
 
 FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   struct rocattach_claim claim;
   claim.state = ROCATTACH_CLAIM_OPEN;
-  claim.tid = task->pid;
+  claim.tid = READ(task, pid);
   claim.opened_ns = now_ns;
   claim.mm = (__u64)BPF_CORE_READ(task, mm);
   claim.due_ns = 0;
@@ -190,19 +189,20 @@ FRAME int claim_first(__u64 now_ns) {
 FRAME int claim_again(__u64 now_ns) {
   struct rocattach_claim* claim = my_claim();
   int budget = ROCATTACH_BUDGET_NONE;
+  int first;
   if (!claim) return NOT_MINE;
   if (!take_process_window(&claim->due_ns, now_ns))
     budget = ROCATTACH_BUDGET_PROCESS_WINDOWS;
   else if (!take_user_window(claim->charged_uid, now_ns))
     budget = ROCATTACH_BUDGET_USER_WINDOWS;
   /* Once refused, always refused: its runtime starts without the collector. */
-  if (__sync_val_compare_and_swap(
-          &claim->state, ROCATTACH_CLAIM_FORGOTTEN,
-          budget ? ROCATTACH_CLAIM_RELEASED : ROCATTACH_CLAIM_OPEN) !=
-      ROCATTACH_CLAIM_FORGOTTEN)
-    return FOLLOW; /* another thread was faster */
+  if (!begin_turn(TURN_CLAIM)) return FOLLOW;
+  first = SWAP(&claim->state, ROCATTACH_CLAIM_FORGOTTEN,
+               budget ? ROCATTACH_CLAIM_RELEASED : ROCATTACH_CLAIM_OPEN);
+  end_turn(TURN_CLAIM);
+  if (!first) return FOLLOW; /* another thread was faster */
   if (budget) return OVER_BUDGET + budget;
-  claim->tid = bpf_get_current_task_btf()->pid;
+  claim->tid = READ(current_task(), pid);
   claim->opened_ns = now_ns;
   COUNT(windows);
   return shares_memory() ? SHARED : WINDOW_AGAIN;
@@ -235,7 +235,7 @@ FRAME int claim_window(__u64 now_ns) {
 /* Moves an open claim on, if it still is open. */
 FRAME int settle_claim(__u32 state) {
   struct rocattach_claim* claim = my_claim();
-  if (claim) __sync_val_compare_and_swap(&claim->state, ROCATTACH_CLAIM_OPEN, state);
+  if (claim) (void)SWAP(&claim->state, ROCATTACH_CLAIM_OPEN, state);
   return 0;
 }
 
@@ -244,15 +244,17 @@ FRAME int settle_claim(__u32 state) {
 FRAME int take_report(void) {
   struct rocattach_claim* claim = my_claim();
   __u32 window, seen;
-  if (!claim) return 0;
+  int first;
+  if (!claim || !begin_turn(TURN_REPORT)) return 0;
   window = (__u32)claim->opened_ns | 1;
   seen = claim->reported;
-  return seen != window &&
-         __sync_val_compare_and_swap(&claim->reported, seen, window) == seen;
+  first = seen != window && SWAP(&claim->reported, seen, window);
+  end_turn(TURN_REPORT);
+  return first;
 }
 
 FRAME int end_late_window(__u64 window) {
-  __u32 pid = bpf_get_current_task_btf()->tgid;
+  __u32 pid = READ(current_task(), tgid);
   __u64* expected = bpf_map_lookup_elem(&late_windows, &pid);
   if (!expected || *expected != window) return 0;
   bpf_map_delete_elem(&late_windows, &pid);
@@ -295,7 +297,7 @@ FRAME int remove_claim(void) {
   int rc;
   if (!claim) return forget_refused(), -2 /* ENOENT */;
   user = claim->charged_uid;
-  make_key(bpf_get_current_task_btf(), &key);
+  make_key(current_task(), &key);
   rc = bpf_map_delete_elem(&claims, &key);
   if (!rc) return_process(user);
   return rc;

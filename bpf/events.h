@@ -44,12 +44,12 @@ static __always_inline __u32 inner_number(struct task_struct* task) {
 }
 
 FRAME __u32 inner_tid(void) {
-  return inner_number(bpf_get_current_task_btf());
+  return inner_number(current_task());
 }
 
 /* The same for the process: the ID of its first thread. */
 FRAME __u32 inner_pid(void) {
-  return inner_number(bpf_get_current_task_btf()->group_leader);
+  return inner_number(READ(current_task(), group_leader));
 }
 
 /* Number of events put into the ring for which a thread waits. The service, which maps
@@ -59,7 +59,7 @@ __u64 urgent_events;
 /* An event of the calling thread, to be filled in further and submitted; null, and
  * counted, if there is no room. */
 static __always_inline struct rocattach_event* new_event(__u32 type) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   struct rocattach_event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
   if (!e) {
     COUNT(lost);
@@ -70,13 +70,13 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
   e->size = sizeof(*e);
   e->type = type;
   e->time_ns = bpf_ktime_get_boot_ns();
-  e->pid = task->tgid;
-  e->tid = task->pid;
+  e->pid = READ(task, tgid);
+  e->tid = READ(task, pid);
   e->inner_pid = inner_pid();
   e->inner_tid = inner_tid();
-  e->start_ns = task->group_leader->start_boottime;
+  e->start_ns = READ(task, group_leader, start_boottime);
   e->cgroup_id = bpf_get_current_cgroup_id();
-  e->uid = task->cred->euid.val;
+  e->uid = READ(task, cred, euid.val);
   e->mode = 0;
   e->cookie = 0;
   e->ip = 0;

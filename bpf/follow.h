@@ -23,7 +23,7 @@ static __always_inline void make_followed_key(struct task_struct* leader,
 /* The calling process's entry, or null. */
 FRAME __u8* my_follow(void) {
   struct rocattach_followed_key key;
-  make_followed_key(bpf_get_current_task_btf()->group_leader, &key);
+  make_followed_key(READ(current_task(), group_leader), &key);
   return bpf_map_lookup_elem(&followed, &key);
 }
 
@@ -45,7 +45,7 @@ FRAME int follow_child(struct task_struct* child) {
   if (!follow || !(*follow & ROCATTACH_FOLLOW_CHILDREN)) return 0;
   make_followed_key(child, &key);
   /* A thread. */
-  if (key.pid == (__u32)bpf_get_current_task_btf()->tgid) return 0;
+  if (key.pid == (__u32)READ(current_task(), tgid)) return 0;
   bpf_map_update_elem(&followed, &key, &both, BPF_ANY);
   return 0;
 }
@@ -62,7 +62,7 @@ FRAME int follow_program(void) {
 FRAME int end_follow(void) {
   struct rocattach_followed_key key;
   if (!settings.only_followed) return 0;
-  make_followed_key(bpf_get_current_task_btf()->group_leader, &key);
+  make_followed_key(READ(current_task(), group_leader), &key);
   bpf_map_delete_elem(&followed, &key);
   return 0;
 }

@@ -41,7 +41,7 @@ static __always_inline int is_dying(struct task_struct* task) {
 /* The part of the time since the last round in which the machine ran. */
 static __always_inline __u64 moving_time(struct hold* h, __u64 spent_ns,
                                          __u64 longest_ns) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   const __u32 sleeps = (__u32)task->nvcsw;
   const int slept = sleeps != h->sleeps;
   __u64 all_ns, waited_ns;
@@ -72,7 +72,7 @@ static __always_inline int is_over(struct hold* h) {
  * preemption, so the service can run on it. A read that fails may not have reached that
  * point. */
 static long hold_round(__u32 index, struct hold* h) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   struct rocattach_claim* claim;
   char byte;
   ++h->rounds;
@@ -140,7 +140,7 @@ volatile __u64 no_flags = 0;
 /* How long a real-time thread may run without sleeping before it gets SIGXCPU, in
  * microseconds. A hold takes at most half of that. */
 FRAME __u64 longest_hold(__u64 limit_ns) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   __u64 allowed;
   if (task->policy != SCHED_FIFO && task->policy != SCHED_RR) return limit_ns;
   allowed = BPF_CORE_READ(task, signal, rlim[RLIMIT_RTTIME].rlim_cur);

@@ -3,7 +3,8 @@
  * missing fields do not matter. Nothing is generated from the build machine. Field
  * names and meanings: include/linux/sched.h, include/linux/sched/signal.h,
  * include/linux/pid.h, include/linux/cred.h, include/linux/user_namespace.h,
- * include/linux/mm_types.h, include/linux/fs.h. */
+ * include/linux/mm_types.h, include/linux/fs.h, include/linux/cgroup-defs.h,
+ * include/linux/kernfs.h. */
 #ifndef ROCATTACH_BPF_KERNEL_TYPES_H_
 #define ROCATTACH_BPF_KERNEL_TYPES_H_
 
@@ -185,6 +186,26 @@ struct sched_info {
 
 struct completion;
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+  struct cgroup* cgroup;
+  struct cgroup_subsys_state* parent;
+};
+
+struct kernfs_node {
+  __u64 id;
+};
+
+struct cgroup {
+  struct cgroup_subsys_state self;
+  struct kernfs_node* kn;
+};
+
+struct css_set {
+  struct cgroup* dfl_cgrp;
+};
+
 struct task_struct {
   int pid;
   int tgid;
@@ -210,6 +231,7 @@ struct task_struct {
   struct nsproxy* nsproxy;
   struct fs_struct* fs;
   struct files_struct* files;
+  struct css_set* cgroups;
   char comm[16];
 };
 

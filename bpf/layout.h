@@ -60,11 +60,11 @@ FRAME struct rocattach_layout* get_layout(__u32 number) {
 /* Takes the next layout for a window; returns its index. If it is still in use, it is
  * taken from a much older window, whose reader will see a different time in it. */
 FRAME __u32 take_layout(__u64 opened_ns) {
-  __u32 number = __sync_fetch_and_add(&next_layout, 1) % ROCATTACH_LAYOUTS;
+  __u32 number = TAKE_NUMBER(&next_layout) % ROCATTACH_LAYOUTS;
   struct rocattach_layout* layout = get_layout(number);
   if (!layout) return 0;
   layout->window_ns = 0;
-  layout->tid = bpf_get_current_task_btf()->pid;
+  layout->tid = READ(current_task(), pid);
   layout->held_ns = opened_ns;
   return number;
 }
@@ -132,14 +132,19 @@ FRAME int describe(struct vm_area_struct* vma, struct rocattach_layout* layout) 
 }
 
 FRAME int look_at(struct vm_area_struct* vma, struct rocattach_layout* layout) {
+  struct file* file;
   if (layout->sp - 1 >= vma->vm_start && layout->sp - 1 < vma->vm_end) {
     layout->stack_start = vma->vm_start;
     layout->stack_end = vma->vm_end;
     layout->stack_access = vma->vm_flags & VM_ACCESS;
   }
-  if (!vma->vm_file) return 0;
+  /* Loaded once: from Linux 7.2 on, the verifier allows arithmetic only on the very
+   * pointer that was compared with null. The compiler must not load it again. */
+  file = vma->vm_file;
+  barrier_var(file);
+  if (!file) return 0;
   if (vma->vm_flags & VM_EXEC) return describe(vma, layout);
-  if (vma->vm_flags & VM_SHARED && is_collector_memory(vma->vm_file))
+  if (vma->vm_flags & VM_SHARED && is_collector_memory(file))
     layout->flags |= ROCATTACH_LAYOUT_COLLECTOR;
   return 0;
 }
@@ -148,7 +153,7 @@ FRAME int look_at(struct vm_area_struct* vma, struct rocattach_layout* layout) {
 FRAME int walk(struct rocattach_layout* layout) {
   struct bpf_iter_task_vma it;
   struct vm_area_struct* vma;
-  int failed = bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+  int failed = bpf_iter_task_vma_new(&it, current_task(), 0);
   while ((vma = bpf_iter_task_vma_next(&it))) look_at(vma, layout);
   bpf_iter_task_vma_destroy(&it);
   return !failed;
@@ -175,7 +180,7 @@ FRAME int fill_layout(struct pt_regs* ctx, __u32 number, __u64 opened_ns) {
  * may end from now on. */
 FRAME int leave_layout(__u32 number, __u64 opened_ns) {
   struct rocattach_layout* layout = get_layout(number);
-  if (layout) __sync_val_compare_and_swap(&layout->held_ns, opened_ns, 0);
+  if (layout) (void)SWAP(&layout->held_ns, opened_ns, 0);
   return 0;
 }
 

@@ -47,25 +47,39 @@ FRAME int is_unserved(void) {
 /* The names are those of the first threads, as in the service's policy. */
 FRAME int is_denied(void) {
   struct comm_key comm = {};
-  bpf_core_read_str(comm.comm, sizeof(comm.comm),
-                    &bpf_get_current_task_btf()->group_leader->comm);
+  struct task_struct* leader = READ(current_task(), group_leader);
+  bpf_core_read_str(comm.comm, sizeof(comm.comm), &leader->comm);
   return bpf_map_lookup_elem(&deny_comm, &comm) != 0;
 }
 
 /* True if the process `tgid` is among the calling process's ancestors. */
 FRAME int is_below(__u32 tgid) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   for (int i = 0; i < 64; ++i) {
-    __u32 ancestor = task->tgid;
+    __u32 ancestor = READ(task, tgid);
     if (ancestor == tgid) return 1;
     if (ancestor <= 1) return 0;
-    task = task->real_parent;
+    task = READ(task, real_parent);
   }
   return 0;
 }
 
 /* Control groups may be nested deeper; the kernel's own default limit is higher. */
 #define CGROUP_LEVELS 32
+
+#ifdef ROCATTACH_OLDER_KERNELS
+
+/* The same as below; there probes have no helper for it. */
+FRAME int is_in_cgroup(__u64 id) {
+  struct cgroup* group = READ(current_task(), cgroups, dfl_cgrp);
+  for (int level = 0; level < CGROUP_LEVELS && group; ++level) {
+    if (READ(group, kn, id) == id) return 1;
+    group = READ(group, self.parent, cgroup);
+  }
+  return 0;
+}
+
+#else
 
 /* True if the calling process is in the control group `id` or in one below it. */
 FRAME int is_in_cgroup(__u64 id) {
@@ -77,13 +91,15 @@ FRAME int is_in_cgroup(__u64 id) {
   return 0;
 }
 
+#endif
+
 /* How this window is treated, before anything is done about it. */
 static __always_inline __u32 window_mode(__u32 wanted) {
   if (settings.only_below && !is_below(settings.only_below))
     return ROCATTACH_WINDOW_UNRELATED;
   if (is_denied()) return ROCATTACH_WINDOW_DENIED;
   if (settings.only_uid_set &&
-      bpf_get_current_task_btf()->cred->euid.val != settings.only_uid)
+      READ(current_task(), cred, euid.val) != settings.only_uid)
     return ROCATTACH_WINDOW_DENIED;
   /* Behind the filters: the windows of others are no news in a pause either. */
   if (settings.paused) return ROCATTACH_WINDOW_PAUSED;

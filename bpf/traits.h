@@ -19,14 +19,15 @@
 /* ROCATTACH_WINDOW_SECURE if the process runs with more rights than its user's,
  * ROCATTACH_WINDOW_KNOWN if that could be read. */
 FRAME __u64 secure_flags(void) {
-  struct mm_struct* mm = bpf_get_current_task_btf()->mm;
+  /* A number: newer verifiers allow no arithmetic on a pointer that may be null. */
+  const __u64 mm = (__u64)BPF_CORE_READ(current_task(), mm);
   struct {
     unsigned long type, value;
   } entry;
   for (int i = 0; i < 32; ++i) {
     if (bpf_core_read(&entry, sizeof(entry),
-                      (void*)mm + bpf_core_field_offset(struct mm_struct, saved_auxv) +
-                          i * sizeof(entry)) ||
+                      (void*)(mm + bpf_core_field_offset(struct mm_struct, saved_auxv) +
+                              i * sizeof(entry))) ||
         entry.type == AT_NULL)
       return 0;
     if (entry.type == AT_SECURE)
@@ -38,10 +39,10 @@ FRAME __u64 secure_flags(void) {
 /* What decides how a process sees the file system, as one number: its mount namespace
  * and its root. Numbers are reused, so it may be cached for a second only. */
 FRAME __u64 filesystem_view_id(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
+  struct task_struct* task = current_task();
   __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
   __u64 dentry = (__u64)BPF_CORE_READ(task, fs, root.dentry);
-  __u64 mounts = task->nsproxy->mnt_ns->ns.inum;
+  __u64 mounts = READ(task, nsproxy, mnt_ns, ns.inum);
   return (mounts * 0x9e3779b97f4a7c15ull) ^ mount ^ (dentry << 21 | dentry >> 43);
 }
 
@@ -49,12 +50,13 @@ FRAME __u64 filesystem_view_id(void) {
  * table grows on demand: if the limit is larger than the table, a descriptor is free.
  */
 FRAME __u64 limit_flags(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  struct signal_struct* signal = task->signal;
-  if (signal->rlim[RLIMIT_FSIZE].rlim_cur == RLIM_INFINITY &&
-      signal->rlim[RLIMIT_DATA].rlim_cur == RLIM_INFINITY &&
-      signal->rlim[RLIMIT_AS].rlim_cur == RLIM_INFINITY &&
-      signal->rlim[RLIMIT_NOFILE].rlim_cur > BPF_CORE_READ(task, files, fdt, max_fds))
+  struct task_struct* task = current_task();
+  struct signal_struct* signal = READ(task, signal);
+  if (READ(signal, rlim[RLIMIT_FSIZE].rlim_cur) == RLIM_INFINITY &&
+      READ(signal, rlim[RLIMIT_DATA].rlim_cur) == RLIM_INFINITY &&
+      READ(signal, rlim[RLIMIT_AS].rlim_cur) == RLIM_INFINITY &&
+      READ(signal, rlim[RLIMIT_NOFILE].rlim_cur) >
+          BPF_CORE_READ(task, files, fdt, max_fds))
     return 0;
   return ROCATTACH_WINDOW_LIMITED;
 }
@@ -63,8 +65,8 @@ FRAME __u64 window_flags(__u32 again) {
   __u64 flags = secure_flags() | limit_flags();
   if (again) flags |= ROCATTACH_WINDOW_AGAIN;
   /* A kernel without CONFIG_SECCOMP has no mode. */
-  if (bpf_core_field_exists(bpf_get_current_task_btf()->seccomp.mode) &&
-      bpf_get_current_task_btf()->seccomp.mode == SECCOMP_MODE_STRICT)
+  if (bpf_core_field_exists(current_task()->seccomp.mode) &&
+      READ(current_task(), seccomp.mode) == SECCOMP_MODE_STRICT)
     flags |= ROCATTACH_WINDOW_STRICT;
   return flags;
 }

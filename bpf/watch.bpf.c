@@ -186,10 +186,6 @@ int hsa_init_signal(struct pt_regs* ctx) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   int mine;
 
-  if (cookie(ctx) & ROCATTACH_COOKIE_LATE) {
-    enter_call(now_ns, ctx->ip, ctx->sp);
-    return 0;
-  }
   if (!has_windows()) return 0;
   mine = claim_window(now_ns);
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
@@ -198,6 +194,14 @@ int hsa_init_signal(struct pt_regs* ctx) {
     bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL);
   if (mine == FIRST_WINDOW || mine == WINDOW_AGAIN)
     signal_window(ctx, now_ns, mine == WINDOW_AGAIN);
+  return 0;
+}
+
+/* In the signal hold mode, a late probe: a program of its own, because not every kernel can
+ * tell by a cookie which probe was hit. */
+SEC("uprobe")
+int runtime_call_signal(struct pt_regs* ctx) {
+  enter_call(bpf_ktime_get_boot_ns(), ctx->ip, ctx->sp);
   return 0;
 }
 
@@ -213,6 +217,7 @@ int collector_ready(struct pt_regs* ctx) {
   e->ready.memory = ctx->di;
   e->ready.bytes_or_errno = ctx->si;
   e->ready.window_id = ctx->dx;
+  e->charged_uid = claim_charged_uid();
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
@@ -228,9 +233,9 @@ int collector_unloaded(struct pt_regs* ctx) {
  * probes are removed. Current holds would otherwise last until their deadline, with or
  * without probes. */
 FRAME int note_service_end(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  if (service.start_ns && (__u32)task->tgid == service.tgid &&
-      task->group_leader->start_boottime == service.start_ns)
+  struct task_struct* task = current_task();
+  if (service.start_ns && (__u32)READ(task, tgid) == service.tgid &&
+      READ(task, group_leader, start_boottime) == service.start_ns)
     service.gone = 1;
   return 0;
 }
@@ -239,9 +244,9 @@ FRAME int note_service_end(void) {
  * namespace it does not know its global process ID. */
 SEC("raw_tp")
 int note_service(void* ctx) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  service.tgid = task->tgid;
-  service.start_ns = task->group_leader->start_boottime;
+  struct task_struct* task = current_task();
+  service.tgid = READ(task, tgid);
+  service.start_ns = READ(task, group_leader, start_boottime);
   service.signal = (__u64)BPF_CORE_READ(task, signal);
   service.leader = (__u64)BPF_CORE_READ(task, group_leader);
   return 0;
@@ -251,11 +256,11 @@ SEC("raw_tp/sched_process_exit")
 int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   /* Called by the exiting thread; the last one of its process has already brought
    * signal->live to 0. */
-  struct task_struct* task = bpf_get_current_task_btf();
-  struct signal_struct* signal = task->signal;
+  struct task_struct* task = current_task();
+  struct signal_struct* signal = READ(task, signal);
   struct rocattach_event* e;
 
-  if (signal->live.counter != 0) return 0;
+  if (READ(signal, live.counter) != 0) return 0;
   note_service_end();
   leave_memory();
   end_follow();
@@ -263,9 +268,9 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   if (remove_claim() && !end_late_window(0)) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
-  e->exit.wait_status = signal->flags & SIGNAL_GROUP_EXIT
-                            ? signal->group_exit_code
-                            : task->group_leader->exit_code;
+  e->exit.wait_status = READ(signal, flags) & SIGNAL_GROUP_EXIT
+                            ? READ(signal, group_exit_code)
+                            : READ(task, group_leader, exit_code);
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }

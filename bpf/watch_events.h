@@ -134,7 +134,7 @@ struct rocattach_shared_event {
 /* READY: what rocattach_collector_ready() was called with. */
 struct rocattach_ready_event {
   rwa_u64 memory;         /* 0: the collector has none */
-  rwa_u64 bytes_or_errno; /* of the memory; without memory, the errno */
+  rwa_u64 bytes_or_errno; /* of the memory; without memory, what failed */
   rwa_u64 window_id;
 };
 
@@ -166,7 +166,7 @@ struct rocattach_event {
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
-  rwa_u32 charged_uid; /* WINDOW: the user whose budgets it counts for */
+  rwa_u32 charged_uid; /* WINDOW, READY: the user whose budgets it counts for */
   /* By type, and of WINDOW by mode; an EXEC event has none. */
   union {
     struct rocattach_window_event window;

@@ -229,10 +229,11 @@ std::optional<std::string> AllocatorFrames::FindCall(
   if (stack == nullptr) return std::nullopt;
   std::vector<uint64_t> rest(std::min(stack->end.value() - begin, kMaxRest) /
                              sizeof(uint64_t));
-  if (!memory_.Read(RemoteAddress(begin), rest.data(), rest.size() * sizeof(uint64_t))
-           .ok()) {
-    return std::nullopt;
-  }
+  // It may end with a guard that cannot be read, and another thread's stack.
+  const auto bytes = memory_.ReadFront(RemoteAddress(begin), rest.data(),
+                                       rest.size() * sizeof(uint64_t));
+  if (!bytes.ok()) return std::nullopt;
+  rest.resize(*bytes / sizeof(uint64_t));
   auto found = FindAddress(rest);
   if (found.has_value()) {
     absl::StrAppend(&*found, " is on the stack, which cannot be unwound (", why, ")");

@@ -8,6 +8,7 @@
 #include "injector/failure.h"
 #include "injector/fault.h"
 #include "injector/target_checks.h"
+#include "injector/thread_owner.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
@@ -21,6 +22,10 @@ StepResult CheckSeized(pid_t pid, pid_t tid, uint64_t start_ns,
     RETURN_IF_FAILED(CheckIdentity(pid, start_ns));
   }
   if (!start->blocked) return StepOk();
+  if (StepResult owner = CheckHasRobustList(tid); !owner.ok()) {
+    owner.failure().retryable = true;  // in another thread
+    return owner;
+  }
   const auto call = FindBlockedCall(pid, tid);
   if (call.has_value()) {
     start->call = *call;

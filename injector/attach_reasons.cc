@@ -104,6 +104,22 @@ constexpr AttachReasonEntry kReasons[] = {
      "A seccomp filter of the process would end it at a system call that loading the "
      "collector needs; let the filter allow the call that is named, or answer it with "
      "an error."},
+    {AttachReason::kForeignThread, "foreign-thread",
+     "The thread was not made by the C library's pthread_create, or another one uses "
+     "its thread-local storage, so no library can be loaded in it; call the HSA "
+     "runtime "
+     "from ordinary threads."},
+    {AttachReason::kSystemCallDispatch, "system-call-dispatch",
+     "The process is sent its own system calls as signals (syscall user dispatch), "
+     "also "
+     "those that the load would make; switch that off while hsa_init runs."},
+    {AttachReason::kSanitizer, "sanitizer",
+     "A sanitizer's memory allocator must not be called in a thread of a running "
+     "process; start the process while the service runs, so that it is attached to at "
+     "hsa_init."},
+    {AttachReason::kTranslated, "translated",
+     "A translator (Valgrind, QEMU and the like) runs the program's code, and the "
+     "collector's could not run in it; start the program without it."},
 };
 
 static_assert(

@@ -18,6 +18,7 @@
 #include "injector/seccomp_filter.h"
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
+#include "injector/thread_owner.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
@@ -94,8 +95,9 @@ StepResult AttachRun::Steps() {
   if (!inspection_.inspected()) {
     RETURN_IF_FAILED(InspectTarget());
   }
-  RETURN_IF_FAILED(CheckRoom());
   outcome_.stage = AttachStage::kCheck;
+  RETURN_IF_FAILED(CheckOwner());
+  RETURN_IF_FAILED(CheckRoom());
   RETURN_IF_FAILED(CheckFilters());
   RemoteAddress loader_state;
   RETURN_IF_FAILED(CheckContext(&loader_state));
@@ -168,15 +170,20 @@ StepResult AttachRun::SeizeAhead() {
   RETURN_IF_FAILED(CheckIdentity(pid, request_.point.start_ns));
   auto status = ReadThreadStatus(pid, tid);
   if (!status.ok()) return FailureFromProc(status.status());
-  return CheckSeccomp(*status);
+  RETURN_IF_FAILED(CheckSeccomp(*status));
+  if (facts_.functions.mutex_trylock.is_null()) return StepOk();
+  StepResult owner = CheckHasRobustList(tid);
+  if (!owner.ok()) owner.failure().retryable = true;  // at the call of another thread
+  return owner;
 }
 
 StepResult AttachRun::Enter() {
   outcome_.stage = AttachStage::kStop;
   outcome_.stopped_ns = BootNs();
   RETURN_IF_FAILED(CheckWindow());
-  RETURN_IF_FAILED(CheckRoom());
   outcome_.stage = AttachStage::kCheck;
+  RETURN_IF_FAILED(CheckOwner());
+  RETURN_IF_FAILED(CheckRoom());
   RETURN_IF_FAILED(CheckFilters());
   RemoteAddress loader_state;
   StepResult context = CheckContext(&loader_state);
@@ -310,6 +317,21 @@ StepResult AttachRun::CheckBlocked() {
   return StepOk();
 }
 
+// A thread that is not the C library's must not call dlopen.
+StepResult AttachRun::CheckOwner() const {
+  const auto [pid, tid] = std::pair(request_.point.pid, request_.point.tid);
+  StepResult owner = CheckLibcThread(pid, tid, registers_.fs_base, *facts_.memory,
+                                     !facts_.functions.mutex_trylock.is_null());
+  if (owner.ok() && request_.point.blocked) {
+    owner = CheckStorageIsNotShared(pid, tid, registers_.fs_base, *facts_.memory);
+  }
+  // Another thread of a running process will do as well.
+  if (!owner.ok() && owner.failure().reason == AttachReason::kForeignThread) {
+    owner.failure().retryable = request_.point.blocked || !ahead_.empty();
+  }
+  return owner;
+}
+
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   RETURN_IF_FAILED(inspection_.CoverAddress(stack_pointer - 1));
@@ -317,13 +339,15 @@ StepResult AttachRun::CheckRoom() {
 }
 
 // Would a filter of system calls end the process where the stub or the loader makes one?
-// Filters are only readable while the thread is stopped.
+// Would its own handler of SIGSYS be sent them? Both can only be read while the thread
+// is stopped.
 StepResult AttachRun::CheckFilters() const {
+  RETURN_IF_FAILED(tracee_->CheckNotDispatched());
   return CheckSeccompOfThread(
       [this](uint32_t index, SeccompProgram* program) {
         return ReadSeccompFilterOf(request_.point.tid, index, program);
       },
-      facts_.stub_kind, request_.point.blocked);
+      facts_.stub_kind, request_.point.blocked, HasRseq(request_.point.tid));
 }
 
 // May dlopen be called here and now?
@@ -389,6 +413,7 @@ StepResult AttachRun::BuildTheStub(std::string* stub) {
   plan.config.size = sizeof(plan.config);
   plan.config.version = ROCATTACH_SHM_VERSION;
   plan.config.window_address = request_.point.window_ip;
+  plan.config.clock_offset_ns = facts_.clock_offset_ns;
   std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
   std::memcpy(plan.config.collector_path, facts_.collector_path.data(),
               facts_.collector_path.size());

@@ -69,6 +69,7 @@ class AttachRun {
   StepResult WaitForStop();
   StepResult CheckWindow();
   StepResult CheckBlocked();
+  StepResult CheckOwner() const;
   StepResult CheckRoom();
   StepResult CheckFilters() const;
   StepResult CheckContext(RemoteAddress* loader_state) const;

@@ -9,11 +9,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "injector/allocator_frames.h"
+#include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
@@ -66,6 +68,21 @@ StackPart StackAt(const Maps& maps, uint64_t from) {
 
 TargetMemory::Part PartOf(const StackPart& part) {
   return {RemoteAddress(part.begin), part.words.get(), part.count * sizeof(uint64_t)};
+}
+
+// The stack, and with the same call the others. The mapping may end with another thread's
+// stack, behind a guard that cannot be read: what is in front of that is this one's.
+absl::Status ReadStack(const TargetMemory& memory, StackPart* part,
+                       std::vector<TargetMemory::Part> others) {
+  std::vector<TargetMemory::Part> all = others;
+  all.push_back(PartOf(*part));
+  if (memory.ReadParts(all).ok()) return absl::OkStatus();
+  RETURN_IF_ERROR(memory.ReadParts(others));
+  const TargetMemory::Part stack = PartOf(*part);
+  ASSIGN_OR_RETURN(const size_t bytes,
+                   memory.ReadFront(stack.address, stack.buffer, stack.bytes));
+  part->count = bytes / sizeof(uint64_t);
+  return absl::OkStatus();
 }
 
 // The next signal frame from `*at` upwards. Anything that looks like one is taken for
@@ -142,14 +159,15 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
   const LibcState& libc = *context.libc;
   uint64_t malloc = 0, state = 0;
   StackPart part = StackAt(*context.maps, context.registers.rsp);
-  std::vector<TargetMemory::Part> parts = {PartOf(part)};
+  std::vector<TargetMemory::Part> parts;
   if (!libc.malloc_slot.is_null()) {
     parts.push_back({libc.malloc_slot, &malloc, sizeof(malloc)});
   }
   if (!libc.loader_state_slot.is_null()) {
     parts.push_back({libc.loader_state_slot, &state, sizeof(state)});
   }
-  if (absl::Status status = context.memory->ReadParts(parts); !status.ok()) {
+  if (absl::Status status = ReadStack(*context.memory, &part, std::move(parts));
+      !status.ok()) {
     return FailureFromStatus(status, AttachReason::kMemoryAccess);
   }
   *loader_state = RemoteAddress(state);
@@ -179,7 +197,7 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
       part = StackAt(*maps, next);
       at = 0;
       // A stack that is not mapped has no frames.
-      if (part.count == 0 || !context.memory->ReadParts({PartOf(part)}).ok()) break;
+      if (part.count == 0 || !ReadStack(*context.memory, &part, {}).ok()) break;
     }
     interrupted = NextSignalFrame(libc, part, &at);
   }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/fault.h"
+#include "userspace/base/control_message.h"
 #include "userspace/base/file.h"
 
 namespace rocattach {
@@ -111,28 +112,11 @@ StepResult MakeReport(UniqueFd* report) {
 
 StepResult Send(const StubSocket& to, int socket_fd, int descriptor, int report) {
   socklen_t address_bytes = 0;
-  sockaddr_un address = to.Address(&address_bytes);
-  StubSocket contents = to;
-  iovec vector = {contents.key.data(), contents.key.size()};
+  const sockaddr_un address = to.Address(&address_bytes);
   const int descriptors[2] = {descriptor, report};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(descriptors))] = {};
-  msghdr message = {};
-  message.msg_name = &address;
-  message.msg_namelen = address_bytes;
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(descriptors));
-  memcpy(CMSG_DATA(header), descriptors, sizeof(descriptors));
-  if (sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(contents.key.size())) {
-    return NotSent("sendmsg", errno);
-  }
-  return StepOk();
+  const int error = SendWithControl(socket_fd, address, address_bytes, BytesOf(to.key),
+                                    SCM_RIGHTS, BytesOf(descriptors));
+  return error == 0 ? StepOk() : NotSent("sendmsg", error);
 }
 
 }  // namespace

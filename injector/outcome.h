@@ -59,7 +59,11 @@ enum class AttachReason : uint8_t {
   kNoSafePoint = 28,       // no thread of a running process can be entered now
   // Forked from an attached process while the runtime was open: it cannot use GPUs.
   kInheritedRuntime = 29,
-  kSeccompFilter = 30,  // a filter of the thread would kill it during the load
+  kSeccompFilter = 30,       // a filter of the thread would kill it during the load
+  kForeignThread = 31,       // the thread is not the C library's, or shares its storage
+  kSystemCallDispatch = 32,  // the process is sent its system calls (SIGSYS)
+  kSanitizer = 33,           // a running process with a sanitizer
+  kTranslated = 34,          // an emulator or another translator runs the program
 };
 
 struct AttachOutcome {

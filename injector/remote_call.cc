@@ -24,6 +24,7 @@
 #include "injector/stub.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
+#include "injector/thread_owner.h"
 #include "injector/tracee.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
@@ -271,6 +272,9 @@ StepResult RemoteCallRun::Begin(std::optional<RemoteCall>* call) {
   // Read again now: the thread is stopped, and nobody else may write here.
   RETURN_IF_FAILED(Open());
   RETURN_IF_FAILED(CheckMappings(*maps_, "", /*attached_before=*/true));
+  RETURN_IF_FAILED(CheckLibcThread(request_.pid, request_.tid, registers_.fs_base,
+                                   *memory_, /*has_threads=*/true));
+  RETURN_IF_FAILED(tracee_.CheckNotDispatched());
   RETURN_IF_FAILED(CheckIdle());
   RETURN_IF_FAILED(Build());
   StepResult result = WriteAll();

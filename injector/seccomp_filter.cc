@@ -83,6 +83,7 @@ constexpr NeededCall kCalls[] = {
     {SYS_futex, "futex", {0, 0 /* FUTEX_WAIT */}},
     {SYS_futex, "futex", {0, 1 /* FUTEX_WAKE */}},
     {SYS_futex, "futex", {0, 128 /* FUTEX_WAIT, private */}},
+    {SYS_futex, "futex", {0, 133 /* FUTEX_WAKE_OP, private */}},
     {SYS_futex, "futex", {0, 129 /* FUTEX_WAKE, private */}},
 };
 
@@ -249,6 +250,10 @@ const char* ActionName(uint32_t action) {
   }
 }
 
+bool IsError(uint32_t action) {
+  return (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO;
+}
+
 bool IsDeadly(uint32_t action) {
   return Severity(action) <= Severity(SECCOMP_RET_TRAP);
 }
@@ -301,7 +306,7 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
 }
 
 StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
-                               bool in_call) {
+                               bool in_call, bool has_rseq) {
   if (filters.empty()) return StepOk();
   size_t steps = kMostSteps;
   const auto check = [&](const NeededCall& needed) -> StepResult {
@@ -315,6 +320,11 @@ StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKin
                            absl::StrCat("the thread's seccomp filters cannot be "
                                         "checked: ",
                                         action.status().message())};
+    }
+    if (needed.number == SYS_rseq && has_rseq && IsError(*action)) {
+      return AttachFailure{AttachReason::kSeccompFilter, 0,
+                           "a seccomp filter of the thread answers rseq() with an "
+                           "error, at which glibc ends a process that starts a thread"};
     }
     if (!IsDeadly(*action)) return StepOk();
     return AttachFailure{
@@ -331,6 +341,18 @@ StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKin
   return StepOk();
 }
 
+bool HasRseq(pid_t tid) {
+  // struct ptrace_rseq_configuration of include/uapi/linux/ptrace.h.
+  struct {
+    uint64_t abi_pointer;
+    uint32_t abi_size, signature, flags, pad;
+  } configuration = {};
+  const long bytes =
+      ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid,
+             reinterpret_cast<void*>(sizeof(configuration)), &configuration);
+  return bytes < 0 || configuration.abi_pointer != 0;
+}
+
 int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program) {
   const auto number = reinterpret_cast<void*>(uintptr_t{index});
   long count = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, number, nullptr);
@@ -344,7 +366,7 @@ int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program) {
 }
 
 StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
-                                bool in_call) {
+                                bool in_call, bool has_rseq) {
   std::vector<SeccompProgram> filters;
   for (uint32_t index = 0; index < kMostFilters; ++index) {
     SeccompProgram program;
@@ -357,7 +379,7 @@ StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
     if (error != 0) break;
     filters.push_back(std::move(program));
   }
-  return CheckSeccompFilters(filters, kind, in_call);
+  return CheckSeccompFilters(filters, kind, in_call, has_rseq);
 }
 
 }  // namespace rocattach

@@ -34,10 +34,11 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
 
 // kSeccompFilter if the filters would end the thread, or send it a signal, at a call
 // that the stub, the loader or the collector makes; `in_call`: the thread is entered in
-// a system call. A call that is answered with an error is harmless: the load fails, and
-// says so.
+// a system call. A call that is answered with an error is harmless, because the load
+// fails and says so, but for one: where the thread has restartable sequences
+// (`has_rseq`), glibc ends the process if a new thread cannot have them.
 StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
-                               bool in_call = false);
+                               bool in_call = false, bool has_rseq = false);
 
 // Reads filter number `index` of a thread, counted from the newest: 0 or an errno.
 // ENOENT: there are no more.
@@ -46,11 +47,15 @@ using ReadSeccompFilter = std::function<int(uint32_t index, SeccompProgram* prog
 // stopped.
 int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program);
 
+// Whether a thread that the calling one traces, and that is stopped, has restartable
+// sequences. True on kernels before 5.13, which do not say.
+bool HasRseq(pid_t tid);
+
 // Reads all filters and checks them. OK where they cannot be read: without
 // CAP_SYS_ADMIN, in a service that has filters itself, on a kernel without
 // CONFIG_CHECKPOINT_RESTORE.
 StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
-                                bool in_call = false);
+                                bool in_call = false, bool has_rseq = false);
 
 }  // namespace rocattach
 

@@ -46,11 +46,11 @@ struct StubParameters {
   uint32_t restart_flags;
   uint64_t behind_call;
   char start_name[40];
-  rocattach_collector_config config;  // collector_path is its last field
+  rocattach_collector_config config;
   uint64_t end_mark;
 };
 static_assert(offsetof(rocattach_collector_config, collector_path) == 64 &&
-                  sizeof(rocattach_collector_config) == 64 + 256,
+                  sizeof(rocattach_collector_config) == 64 + 256 + 8,
               "stub_code.S has the path of the collector 64 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
 

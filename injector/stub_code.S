@@ -439,6 +439,7 @@ behind_call:    .quad 0
 start_name:     .skip 40
 config:         .skip 64
 collector_path: .skip 256
+clock_offset:   .skip 8
                 .quad 0
 NAME(end):
 

@@ -24,6 +24,7 @@
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
+#include "userspace/base/time_namespace.h"
 
 namespace rocattach {
 namespace {
@@ -177,6 +178,25 @@ StepResult CheckNotSecure(pid_t pid) {
                        absl::StrCat(path, " has no 64-bit AT_SECURE entry")};
 }
 
+StepResult ReadClockOffset(pid_t pid, int64_t* offset_ns) {
+  *offset_ns = 0;
+  // The service runs without an offset (CheckOwnClocks), so one is enough for the rest.
+  static const ino_t ours = TimeNamespaceOf("self", "time");
+  const std::string name = absl::StrCat(pid);
+  const ino_t theirs = TimeNamespaceOf(name, "time");
+  if (theirs == ours || theirs == 0) return StepOk();
+  auto offset = ReadBootOffset(name);
+  if (!offset.ok() && !absl::IsFailedPrecondition(offset.status())) {
+    return FailureFromProc(offset.status());
+  }
+  if (!offset.ok()) {
+    return AttachFailure{AttachReason::kUnsupported, 0,
+                         std::string(offset.status().message())};
+  }
+  *offset_ns = -*offset;
+  return StepOk();
+}
+
 StepResult CheckSeccomp(const ThreadStatus& status) {
   if (status.seccomp_mode != SECCOMP_MODE_STRICT) return StepOk();
   return AttachFailure{AttachReason::kUnsupported, 0,
@@ -262,9 +282,25 @@ StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
     }
     if (!mapping.executable || !mapping.is_file()) continue;
     if (IsEmulator(mapping.basename())) {
-      return AttachFailure{AttachReason::kUnsupported, 0,
+      return AttachFailure{AttachReason::kTranslated, 0,
                            absl::StrCat("the target runs under ", mapping.path)};
     }
+  }
+  return StepOk();
+}
+
+// A sanitizer that is linked statically has no file. But a shadow is terabytes of
+// writable memory, most of which is never used; nothing else maps that.
+StepResult CheckSanitizers(const Maps& maps) {
+  constexpr uint64_t kShadowBytes = uint64_t{1} << 40;
+  for (const Mapping& mapping : maps.mappings()) {
+    if (!mapping.writable || !mapping.is_private || mapping.inode != 0) continue;
+    if (mapping.end - mapping.start < kShadowBytes) continue;
+    return AttachFailure{
+        AttachReason::kSanitizer, 0,
+        absl::StrCat("it has mapped ", (mapping.end - mapping.start) / kShadowBytes,
+                     " TiB at ", absl::Hex(mapping.start.value()),
+                     ", the shadow memory of a sanitizer")};
   }
   return StepOk();
 }

@@ -38,6 +38,10 @@ StepResult CheckSeccomp(const ThreadStatus& status);
 // process with SIGXFSZ; with the others the collector could not start. kResourceLimit.
 StepResult CheckLimits(pid_t pid, uint64_t memory_bytes);
 
+// How far the clock of the service is ahead of the process's, which may be in a time
+// namespace (CLOCK_BOOTTIME). kUnsupported if that cannot be told.
+StepResult ReadClockOffset(pid_t pid, int64_t* offset_ns);
+
 // Is the collector a regular file under the target's root that its user can read, on a
 // file system from which it can be mapped executable, and is it `file` (without an
 // inode: any file will do)? kCollectorMissing, kCollectorUnreadable, kCollectorChanged.
@@ -55,6 +59,12 @@ bool IsEmulator(absl::string_view basename);
 // kUnsupported.
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                          bool attached_before);
+
+// Has a running process a sanitizer that keeps a shadow of all memory (Thread-, Address-,
+// Memory- and HWAddressSanitizer)? Its interceptors expect each thread to have a state,
+// which those have not that it did not see start, and to be in no other interceptor.
+// `maps` must be whole. kUnsupported.
+StepResult CheckSanitizers(const Maps& maps);
 
 // Is there room for `bytes` below the stack pointer? kNoCave.
 StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,

@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_INJECTOR_TARGET_FACTS_H_
 #define ROCATTACH_INJECTOR_TARGET_FACTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,7 @@ struct TargetFacts {
   LoaderFunctions functions;
   LibcState libc;
   CodeCave cave;
+  int64_t clock_offset_ns = 0;  // for the collector's configuration
 };
 
 }  // namespace rocattach

@@ -126,6 +126,7 @@ StepResult TargetInspection::CheckThread() const {
 
 StepResult TargetInspection::CheckTarget() {
   stage_ = AttachStage::kCheck;
+  RETURN_IF_FAILED(ReadClockOffset(request_.point.tid, &facts_.clock_offset_ns));
   if (!request_.known.unlimited) {
     RETURN_IF_FAILED(CheckLimits(request_.point.tid, request_.memory_bytes));
   }

@@ -49,17 +49,27 @@ absl::StatusOr<TargetMemory> TargetMemory::Open(pid_t pid, pid_t tid) {
 
 absl::Status TargetMemory::Read(RemoteAddress address, void* buffer,
                                 size_t bytes) const {
+  ASSIGN_OR_RETURN(const size_t done, ReadFront(address, buffer, bytes));
+  if (done == bytes) return absl::OkStatus();
+  errno = EIO;
+  return TransferError("pread", fd_.get(), address + done, bytes - done);
+}
+
+absl::StatusOr<size_t> TargetMemory::ReadFront(RemoteAddress address, void* buffer,
+                                               size_t bytes) const {
   RETURN_IF_ERROR(CheckRange(address, bytes));
   char* out = static_cast<char*>(buffer);
-  for (size_t done = 0; done < bytes;) {
+  size_t done = 0;
+  while (done < bytes) {
     ssize_t n = pread(fd_.get(), out + done, bytes - done,
                       static_cast<off_t>(address.value() + done));
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EIO && done != 0) break;
     if (n == 0) errno = ESRCH;  // the address space has been torn down
     if (n <= 0) return TransferError("pread", fd_.get(), address + done, bytes - done);
     done += static_cast<size_t>(n);
   }
-  return absl::OkStatus();
+  return done;
 }
 
 // Finding the thread and locking its mappings costs more than copying a few pages.

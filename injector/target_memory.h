@@ -30,7 +30,13 @@ class TargetMemory {
   // Fills all of `buffer` or fails: a partly mapped range is an error.
   absl::Status Read(RemoteAddress address, void* buffer, size_t bytes) const;
 
-  // The same for a few ranges, with one call where the kernel allows that.
+  // Reads what can be read at the front of a range, and returns how many bytes that is;
+  // fails if there are none. A mapping may have pages that nobody can read: glibc since
+  // 2.42 keeps the guards of its threads' stacks in the mappings of the stacks.
+  absl::StatusOr<size_t> ReadFront(RemoteAddress address, void* buffer,
+                                   size_t bytes) const;
+
+  // Read() for a few ranges, with one call where the kernel allows that.
   struct Part {
     RemoteAddress address;
     void* buffer;

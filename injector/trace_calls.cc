@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -22,6 +23,15 @@ void* Word(uint64_t value) {
 int Result(long rc) {
   return rc == 0 ? 0 : errno;
 }
+
+// Of Linux 6.4 (include/uapi/linux/ptrace.h).
+constexpr auto kGetDispatchConfig = static_cast<__ptrace_request>(0x4211);
+struct DispatchConfig {
+  uint64_t mode;  // PR_SYS_DISPATCH_ON or _OFF
+  uint64_t selector;
+  uint64_t offset;
+  uint64_t length;
+};
 
 class KernelCalls : public TraceCalls {
  public:
@@ -67,6 +77,13 @@ class KernelCalls : public TraceCalls {
     iovec vector = {registers, sizeof(*registers)};
     const int error = Result(ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector));
     *bytes = vector.iov_len;
+    return error;
+  }
+  int GetDispatch(pid_t tid, bool* on) override {
+    DispatchConfig config = {};
+    const int error =
+        Result(ptrace(kGetDispatchConfig, tid, Word(sizeof(config)), &config));
+    *on = error == 0 && config.mode != PR_SYS_DISPATCH_OFF;
     return error;
   }
   int SetRegisters(pid_t tid, const user_regs_struct& registers) override {

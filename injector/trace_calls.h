@@ -48,6 +48,8 @@ class TraceCalls {
   virtual int GetSignalInfo(pid_t tid, siginfo_t* info) = 0;
   // *bytes: how many of them the kernel has filled in.
   virtual int GetRegisters(pid_t tid, user_regs_struct* registers, size_t* bytes) = 0;
+  // Whether PR_SET_SYSCALL_USER_DISPATCH is on, with any selector and range.
+  virtual int GetDispatch(pid_t tid, bool* on) = 0;
   virtual int SetRegisters(pid_t tid, const user_regs_struct& registers) = 0;
   virtual int PokeUser(pid_t tid, size_t offset, uint64_t value) = 0;
   virtual int PeekData(pid_t tid, uint64_t address, uint64_t* word) = 0;

@@ -337,6 +337,18 @@ StepResult Tracee::ReadRegisters(user_regs_struct* registers) {
   return StepOk();
 }
 
+StepResult Tracee::CheckNotDispatched() {
+  bool dispatched = false;
+  const int error = calls_.GetDispatch(tid_, &dispatched);
+  if (error == ESRCH) return Gone("PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG", error);
+  if (error != 0 || !dispatched) return StepOk();
+  return AttachFailure{
+      AttachReason::kSystemCallDispatch, 0,
+      absl::StrCat("thread ", tid_,
+                   " has its system calls sent to it as signals (prctl, "
+                   "PR_SET_SYSCALL_USER_DISPATCH)")};
+}
+
 StepResult Tracee::SetInstructionPointer(RemoteAddress address) {
   return Checked(
       "PTRACE_POKEUSER",

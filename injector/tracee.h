@@ -90,6 +90,12 @@ class Tracee {
   // The general registers. kUnsupported if the thread runs 32-bit code.
   StepResult ReadRegisters(user_regs_struct* registers);
 
+  // Are the thread's system calls turned into SIGSYS (prctl(2),
+  // PR_SET_SYSCALL_USER_DISPATCH), or may they be at any time? Then those of the stub and
+  // of the loader would be, wherever they are made. kUnsupported. OK where the
+  // kernel does not say: before Linux 6.4, and it has the dispatch from 5.11 on.
+  StepResult CheckNotDispatched();
+
   // Sets rip, and nothing else.
   StepResult SetInstructionPointer(RemoteAddress address);
 

@@ -17,6 +17,7 @@ class SilentRecorderObserver : public Base {
   void OnEnd(const v1::Process&, const v1::ProcessEnd&,
              const v1::LossAccount&) override {}
   void OnNotBelievable(const v1::Process&, const std::string&) override {}
+  void OnUnseenWork(const v1::Process&, const std::string&) override {}
   void OnRecordingPaused(const absl::Status&) override {}
   void OnRecordingResumed(uint64_t) override {}
   void OnSampling(const SamplingLevel&, const std::string&) override {}

@@ -100,7 +100,7 @@ _rocattach_watch() {
     --api-function | -P | --collection-period | --attach-duration-msec | \
     --hold-timeout-msec | --session-wait-msec | --duration-msec | --threads | --ring-slots | --cpu-budget | --disk-budget | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
-    --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
+    --max-libraries-per-user | --lines-per-second | --metrics-listen | --metrics-host | --otlp-endpoint | --otlp-interval | \
     --profile-push | --profile-push-interval | \
     --metrics-kernels | --metrics-series | --metrics-counters | --metrics-counters-interval | --node-name | --rotate-size | --rotate-age | \
     --keep-files | --keep-size)
@@ -111,7 +111,7 @@ _rocattach_watch() {
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
     -d --output-directory -o --output-file -f --output-format --json --log-format \
     -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
-    --metrics-listen --otlp-endpoint --otlp-interval \
+    --metrics-listen --metrics-host --otlp-endpoint --otlp-interval \
     --profile-push --profile-push-interval --metrics-kernels --metrics-series \
     --metrics-counters --metrics-counters-interval \
     --node-name --pod-logs --pod-resources --slurm-mapping --hold-timeout-msec --session-wait-msec \

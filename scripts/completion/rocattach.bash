@@ -155,7 +155,7 @@ _rocattach() {
       --backend --kfd-topology -h --help --help-all"
     ;;
   profile)
-    options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
+    options="-n --name --path --output-directory -b --block --set --no-roof --arch --extra-counters \
       --attach-pid --attach-duration-msec --wait --wait-timeout-msec --announce \
       --hold-timeout-msec --session-wait-msec --library --collector \
       --kfd-topology -V --verbose -h --help --help-all"

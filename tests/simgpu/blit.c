@@ -21,8 +21,25 @@ struct copy_arguments {
   uint32_t tail;  // copyBuffer: see below; copyBufferAligned: bytes per element
 };
 
+// The same since HIP 6.
+struct copy_arguments_6 {
+  const uint8_t* source;
+  uint8_t* destination;
+  uint64_t size;       // in bytes
+  uint32_t remainder;  // of these, what is not copied in larger elements
+  uint32_t element;
+  uint64_t end;  // where the remainder's destination starts
+};
+
 // `size` bytes if the tail is 8; else size - 1 dwords and then `tail` bytes.
 static void copy_buffer(const struct simgpu_launch* launch) {
+  const struct copy_arguments_6* later = launch->kernarg;
+  // In the earlier list this is a size, never an address.
+  if (later->end ==
+      (uint64_t)(uintptr_t)later->destination + later->size - later->remainder) {
+    memmove(later->destination, later->source, later->size);
+    return;
+  }
   const struct copy_arguments* a = launch->kernarg;
   if (a->size == 0) return;
   uint64_t bytes = a->tail == 8 ? a->size : (a->size - 1) * 4 + a->tail;
@@ -80,6 +97,15 @@ struct fill_arguments {
   uint64_t pitch;
 };
 
+// That of one dimension since HIP 6.
+struct fill_arguments_6 {
+  uint8_t* buffer;
+  const uint8_t* pattern;
+  uint32_t pattern_elements;
+  uint32_t element;
+  uint64_t end;
+};
+
 static void fill_row(const struct fill_arguments* a, uint64_t row_offset) {
   uint64_t element = a->by_8 ? 8 : a->by_4 ? 4 : a->by_2 ? 2 : 1;
   uint8_t* base = a->by_8 ? a->by_8 : a->by_4 ? a->by_4 : a->by_2 ? a->by_2 : a->by_1;
@@ -91,6 +117,15 @@ static void fill_row(const struct fill_arguments* a, uint64_t row_offset) {
 }
 
 static void fill_buffer(const struct simgpu_launch* launch) {
+  const struct fill_arguments_6* later = launch->kernarg;
+  // Of the earlier list's pointers to the buffer only one is given.
+  if (later->buffer != NULL && later->pattern != NULL) {
+    const uint64_t bytes = (uint64_t)later->pattern_elements * later->element;
+    uint8_t* to = later->buffer;
+    uint8_t* end = (uint8_t*)(uintptr_t)later->end;
+    for (; bytes > 0 && to < end; to += bytes) memcpy(to, later->pattern, bytes);
+    return;
+  }
   fill_row(launch->kernarg, 0);
 }
 

@@ -13,7 +13,7 @@
 // CLOCK_BOOTTIME in nanoseconds.
 uint64_t simgpu_system_ns(void);
 
-// CLOCK_MONOTONIC_RAW in nanoseconds: the thunk's "CPU clock".
+// CLOCK_MONOTONIC_RAW in nanoseconds: the driver's CPU clock.
 uint64_t simgpu_cpu_ns(void);
 
 // Counter of GPU `gpu` (0, 1, …) at the system time `system_ns`.

@@ -12,10 +12,6 @@
 bool simgpu_elf_kernel_name(uintptr_t start, uint64_t size, uint64_t object, char* name,
                             size_t name_size);
 
-// Whether the program or library that `code` lies in imports a function `name`. False if
-// there is no such library. A program that exports nothing has no list of its imports.
-bool simgpu_elf_imports(const void* code, const char* name);
-
 // The address of a symbol that some library in this process exports, NULL if none does.
 // Does the work of dlsym() without the dynamic loader's main lock: a thread may hold
 // that one, inside dlopen(), while it waits for the very kernel that is looked up.

@@ -1,22 +1,26 @@
 #define _GNU_SOURCE
 #include "tests/simgpu/engine.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "tests/simgpu/aql.h"
 #include "tests/simgpu/clock.h"
+#include "tests/simgpu/device_file.h"
+#include "tests/simgpu/options.h"
 #include "tests/simgpu/queue.h"
 #include "tests/simgpu/sdma.h"
 
-#define DOORBELL_BYTES 8192
-#define MAX_QUEUES (DOORBELL_BYTES / 8)
+// Of one GPU.
+#define MAX_QUEUES (SIMGPU_DOORBELL_BYTES / 8)
 
 static struct {
   // Held by the thread for as long as it works, by clients to change the list. The
@@ -24,11 +28,11 @@ static struct {
   pthread_mutex_t lock;
   atomic_uint clients;
   struct simgpu_queue* queues;
-  uint64_t* doorbells;  // MAX_QUEUES slots
-  bool slot_taken[MAX_QUEUES];
-  pthread_t thread;
+  unsigned queue_count;
+  uint32_t last_id;
+  uint64_t* doorbells[SIMGPU_MAX_GPUS];  // MAX_QUEUES slots
+  bool slot_taken[SIMGPU_MAX_GPUS][MAX_QUEUES];
   bool thread_exists;
-  atomic_bool stop;
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void engine_lock(void) {
@@ -99,10 +103,10 @@ static void* serve(void* unused) {
   prctl(PR_SET_TIMERSLACK, 1000);
   uint64_t idle_since = simgpu_system_ns();
   pthread_mutex_lock(&engine.lock);
-  while (!engine.stop) {
+  while (engine.queue_count > 0) {
     if (engine.clients > 0) {
       engine_unlock();
-      while (engine.clients > 0 && !engine.stop) {
+      while (engine.clients > 0) {
         struct timespec moment = {0, 1000};
         nanosleep(&moment, NULL);
       }
@@ -125,6 +129,7 @@ static void* serve(void* unused) {
       __builtin_ia32_pause();
     }
   }
+  engine.thread_exists = false;
   engine_unlock();
   return NULL;
 }
@@ -132,139 +137,138 @@ static void* serve(void* unused) {
 // Caller holds the lock.
 static bool start_thread(void) {
   if (engine.thread_exists) return true;
-  engine.stop = false;
-  // The application's signals are for the application's threads.
+  // The application's signals are for the application's threads, except those that say
+  // that a stand-in has failed.
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  engine.thread_exists = pthread_create(&engine.thread, NULL, serve, NULL) == 0;
+  pthread_t thread;
+  engine.thread_exists = pthread_create(&thread, NULL, serve, NULL) == 0;
+  if (engine.thread_exists) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return engine.thread_exists;
 }
 
 // --- The clients ---
 
-static bool ensure_doorbells(void) {
-  if (engine.doorbells != NULL) return true;
-  // Twice the size, to find an aligned page in: the runtime expects the alignment.
-  uint8_t* area = mmap(NULL, 2 * DOORBELL_BYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (area == MAP_FAILED) return false;
-  uintptr_t aligned = ((uintptr_t)area + DOORBELL_BYTES - 1) / DOORBELL_BYTES;
-  engine.doorbells = (uint64_t*)(aligned * DOORBELL_BYTES);
-  return true;
+static bool ensure_doorbells(unsigned gpu) {
+  if (engine.doorbells[gpu] == NULL) {
+    engine.doorbells[gpu] =
+        simgpu_file_map(SIMGPU_FILE_DOORBELLS(gpu), SIMGPU_DOORBELL_BYTES);
+  }
+  return engine.doorbells[gpu] != NULL;
 }
 
 // Caller holds the lock. A slot is not reused at once: a late ring of the queue before
 // should not reach the next one.
-static int take_slot(void) {
+static int take_slot(unsigned gpu) {
   static unsigned next;
   for (unsigned tried = 0; tried < MAX_QUEUES; tried++) {
     unsigned slot = (next + tried) % MAX_QUEUES;
-    if (engine.slot_taken[slot]) continue;
-    engine.slot_taken[slot] = true;
+    if (engine.slot_taken[gpu][slot]) continue;
+    engine.slot_taken[gpu][slot] = true;
     next = slot + 1;
     return (int)slot;
   }
   return -1;
 }
 
-static struct simgpu_queue* new_queue(uint32_t node, HSA_QUEUE_TYPE type, void* ring,
-                                      uint64_t ring_bytes, HsaQueueResource* resource) {
+static struct simgpu_queue* new_queue(const struct simgpu_queue_request* request) {
   struct simgpu_queue* queue = calloc(1, sizeof(*queue));
   if (queue == NULL) return NULL;
-  queue->node = node;
-  queue->gpu = node - 1;
-  queue->ring = ring;
-  queue->ring_bytes = ring_bytes;
-  if (type == HSA_QUEUE_COMPUTE_AQL) {
-    queue->kind = SIMGPU_QUEUE_AQL;
-    queue->amd_queue = (amd_queue_t*)((uint8_t*)resource->Queue_read_ptr_aql -
+  queue->kind = request->kind;
+  queue->node = request->gpu + 1;
+  queue->gpu = request->gpu;
+  queue->ring = request->ring;
+  queue->ring_bytes = request->ring_bytes;
+  queue->error_reason = request->error_reason;
+  queue->error_event = request->error_event;
+  if (queue->kind == SIMGPU_QUEUE_AQL) {
+    queue->amd_queue = (amd_queue_t*)((uint8_t*)request->read_index -
                                       offsetof(amd_queue_t, read_dispatch_id));
   } else {
-    queue->kind = SIMGPU_QUEUE_SDMA;
-    resource->Queue_write_ptr_aql = (HSAuint64*)&queue->write_word;
-    resource->Queue_read_ptr_aql = (HSAuint64*)&queue->read_word;
+    queue->read_word = request->read_index;
   }
   return queue;
 }
 
-HSAKMT_STATUS simgpu_engine_create_queue(uint32_t node, HSA_QUEUE_TYPE type, void* ring,
-                                         uint64_t ring_bytes, const HsaEvent* event,
-                                         HsaQueueResource* resource) {
-  if (ring == NULL || ring_bytes < 64) return HSAKMT_STATUS_INVALID_PARAMETER;
-  struct simgpu_queue* queue = new_queue(node, type, ring, ring_bytes, resource);
-  if (queue == NULL) return HSAKMT_STATUS_NO_MEMORY;
-  if (event != NULL) {
-    queue->error_reason = resource->ErrorReason;
-    queue->error_event = event->EventId;
+int simgpu_engine_create_queue(const struct simgpu_queue_request* request, uint32_t* id,
+                               unsigned* doorbell) {
+  if (request->ring == NULL || request->ring_bytes < 64 ||
+      request->read_index == NULL) {
+    return EINVAL;
   }
+  struct simgpu_queue* queue = new_queue(request);
+  if (queue == NULL) return ENOMEM;
   engine_lock();
-  int slot = ensure_doorbells() ? take_slot() : -1;
+  int slot = ensure_doorbells(request->gpu) ? take_slot(request->gpu) : -1;
+  // The thread looks at the list once this lets go of the lock.
   bool ready = slot >= 0 && start_thread();
   if (ready) {
-    queue->id = (HSA_QUEUEID)slot + 1;
-    queue->doorbell = &engine.doorbells[slot];
+    queue->id = ++engine.last_id;
+    queue->doorbell_slot = (unsigned)slot;
+    queue->doorbell = &engine.doorbells[request->gpu][slot];
     *queue->doorbell = SIMGPU_DOORBELL_SILENT;
     queue->next = engine.queues;
     engine.queues = queue;
+    engine.queue_count++;
+    *id = queue->id;
+    *doorbell = queue->doorbell_slot;
   } else if (slot >= 0) {
-    engine.slot_taken[slot] = false;
+    engine.slot_taken[request->gpu][slot] = false;
   }
   engine_unlock();
-  if (!ready) {
-    free(queue);
-    return HSAKMT_STATUS_NO_MEMORY;
-  }
-  resource->QueueId = queue->id;
-  resource->Queue_DoorBell_aql = (HSAuint64*)queue->doorbell;
-  return HSAKMT_STATUS_SUCCESS;
+  if (ready) return 0;
+  free(queue);
+  return ENOMEM;
 }
 
 // Caller holds the lock.
-static struct simgpu_queue** find_queue(HSA_QUEUEID id) {
+static struct simgpu_queue** find_queue(uint32_t id) {
   struct simgpu_queue** link = &engine.queues;
   while (*link != NULL && (*link)->id != id) link = &(*link)->next;
   return link;
 }
 
-HSAKMT_STATUS simgpu_engine_destroy_queue(HSA_QUEUEID id) {
-  engine_lock();
-  struct simgpu_queue** link = find_queue(id);
+// Caller holds the lock.
+static void remove_queue(struct simgpu_queue** link) {
   struct simgpu_queue* queue = *link;
-  if (queue != NULL) {
-    *link = queue->next;
-    engine.slot_taken[id - 1] = false;
-  }
-  engine_unlock();
-  if (queue == NULL) return HSAKMT_STATUS_INVALID_HANDLE;
+  *link = queue->next;
+  engine.slot_taken[queue->gpu][queue->doorbell_slot] = false;
+  engine.queue_count--;
   free(queue);
-  return HSAKMT_STATUS_SUCCESS;
 }
 
-HSAKMT_STATUS simgpu_engine_suspend_queue(HSA_QUEUEID id, bool suspended) {
+int simgpu_engine_destroy_queue(uint32_t id) {
+  engine_lock();
+  struct simgpu_queue** link = find_queue(id);
+  const bool found = *link != NULL;
+  if (found) remove_queue(link);
+  engine_unlock();
+  return found ? 0 : EINVAL;
+}
+
+int simgpu_engine_suspend_queue(uint32_t id, bool suspended) {
   engine_lock();
   struct simgpu_queue* queue = *find_queue(id);
   if (queue != NULL) queue->halted = suspended;
   engine_unlock();
-  return queue != NULL ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_HANDLE;
+  return queue != NULL ? 0 : EINVAL;
 }
 
-void simgpu_engine_stop(void) {
+unsigned simgpu_engine_queues(void) {
   engine_lock();
-  bool join = engine.thread_exists;
-  engine.thread_exists = false;
-  engine.stop = true;
+  unsigned count = engine.queue_count;
   engine_unlock();
-  if (join) pthread_join(engine.thread, NULL);
+  return count;
+}
+
+void simgpu_engine_halt(void) {
   engine_lock();
-  while (engine.queues != NULL) {
-    struct simgpu_queue* queue = engine.queues;
-    engine.queues = queue->next;
-    engine.slot_taken[queue->id - 1] = false;
-    free(queue);
-  }
-  engine_unlock();
 }
 
 void simgpu_engine_before_fork(void) {
@@ -282,6 +286,11 @@ void simgpu_engine_after_fork_child(void) {
   engine.clients = 0;
   engine.thread_exists = false;
   engine.queues = NULL;
-  engine.doorbells = NULL;
-  for (int i = 0; i < MAX_QUEUES; i++) engine.slot_taken[i] = false;
+  engine.queue_count = 0;
+  for (unsigned gpu = 0; gpu < SIMGPU_MAX_GPUS; gpu++) {
+    if (engine.doorbells[gpu] == NULL) continue;
+    munmap(engine.doorbells[gpu], SIMGPU_DOORBELL_BYTES);
+    engine.doorbells[gpu] = NULL;
+  }
+  memset(engine.slot_taken, 0, sizeof(engine.slot_taken));
 }

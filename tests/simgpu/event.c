@@ -4,12 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-
-// The driver's limit of signal events per process; more make event creation fail, and
-// the runtime then goes on with signals that are polled.
-#define MAX_EVENTS 4096
 
 struct waiter;
 
@@ -30,7 +25,8 @@ struct waiter {
 };
 
 struct event {
-  HsaEvent shared;  // what the client holds; first, so that the pointers are the same
+  uint32_t id;
+  bool has_age;
   bool manual_reset;
   bool signaled;     // manual-reset events only
   uint64_t set_age;  // auto-reset events: when it was last set, 0 if never
@@ -40,10 +36,9 @@ struct event {
 
 static struct {
   pthread_mutex_t lock;
-  struct event* by_id[MAX_EVENTS];  // index 0 is never used
+  struct event* by_id[SIMGPU_EVENTS];  // index 0 is never used
   uint32_t next_id;
-  uint64_t age;         // number of sets of all events so far
-  uint64_t* mailboxes;  // one 8-byte slot per event
+  uint64_t age;  // number of sets of all events so far
   pthread_key_t seen_key;
 } events = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
 
@@ -60,14 +55,9 @@ __attribute__((constructor)) static void create_seen_key(void) {
   pthread_key_create(&events.seen_key, free_seen);
 }
 
-// Threads may end after this library was unloaded.
-__attribute__((destructor)) static void delete_seen_key(void) {
-  pthread_key_delete(events.seen_key);
-}
-
 static bool ensure_seen(void) {
   if (seen != NULL) return true;
-  seen = calloc(MAX_EVENTS, sizeof(*seen));
+  seen = calloc(SIMGPU_EVENTS, sizeof(*seen));
   if (seen != NULL) pthread_setspecific(events.seen_key, seen);
   return seen != NULL;
 }
@@ -75,7 +65,7 @@ static bool ensure_seen(void) {
 // Whether the calling thread would pass a wait. Caller holds the lock.
 static bool is_set(const struct event* event) {
   if (event->manual_reset) return event->signaled;
-  return event->set_age > (seen != NULL ? seen[event->shared.EventId] : 0);
+  return event->set_age > (seen != NULL ? seen[event->id] : 0);
 }
 
 // Whether a wait for this event is over. Caller holds the lock.
@@ -87,50 +77,32 @@ static bool passes(const struct link* link) {
 
 // Caller holds the lock. Returns 0 if none is free.
 static uint32_t take_id(void) {
-  for (uint32_t tried = 1; tried < MAX_EVENTS; tried++) {
+  for (uint32_t tried = 1; tried < SIMGPU_EVENTS; tried++) {
     uint32_t id = events.next_id;
-    events.next_id = id + 1 < MAX_EVENTS ? id + 1 : 1;
+    events.next_id = id + 1 < SIMGPU_EVENTS ? id + 1 : 1;
     if (events.by_id[id] == NULL) return id;
   }
   return 0;
 }
 
-static bool ensure_mailboxes(void) {
-  if (events.mailboxes != NULL) return true;
-  void* page = mmap(NULL, MAX_EVENTS * sizeof(uint64_t), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return false;
-  events.mailboxes = page;
-  return true;
+// Caller holds the lock.
+static struct event* at_id(uint32_t id) {
+  return id < SIMGPU_EVENTS ? events.by_id[id] : NULL;
 }
 
-HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
-                                  bool manual_reset, bool signaled, HsaEvent** event) {
+uint32_t simgpu_event_create(enum simgpu_event_kind kind, bool auto_reset) {
   struct event* created = calloc(1, sizeof(*created));
-  if (created == NULL) return HSAKMT_STATUS_NO_MEMORY;
-  created->manual_reset = manual_reset;
-  created->signaled = signaled;
+  if (created == NULL) return 0;
+  created->has_age = kind == SIMGPU_EVENT_SIGNAL;
+  created->manual_reset = !auto_reset;
   created->age = 1;
   pthread_mutex_lock(&events.lock);
-  if (signaled) created->set_age = ++events.age;
-  uint32_t id = ensure_mailboxes() ? take_id() : 0;
-  if (id != 0) {
-    HsaEvent* shared = &created->shared;
-    shared->EventId = id;
-    shared->EventData.EventType = descriptor->EventType;
-    shared->EventData.EventData.SyncVar = descriptor->SyncVar;
-    shared->EventData.HWData1 = id;
-    shared->EventData.HWData2 = (HSAuint64)&events.mailboxes[id];
-    shared->EventData.HWData3 = id;
-    events.by_id[id] = created;
-  }
+  uint32_t id = take_id();
+  created->id = id;
+  if (id != 0) events.by_id[id] = created;
   pthread_mutex_unlock(&events.lock);
-  if (id == 0) {
-    free(created);
-    return HSAKMT_STATUS_NO_MEMORY;
-  }
-  *event = &created->shared;
-  return HSAKMT_STATUS_SUCCESS;
+  if (id == 0) free(created);
+  return id;
 }
 
 static void unlink_waiter(struct link* link) {
@@ -151,69 +123,62 @@ static void activate(struct link* link) {
   pthread_cond_signal(&link->waiter->wake);
 }
 
-// Caller holds the lock.
-static void set_locked(struct event* event) {
-  for (struct link* link = event->waiters; link != NULL; link = link->next) {
-    activate(link);
-  }
-  event->signaled = true;
-  event->set_age = ++events.age;
-  event->age++;
-}
-
-HSAKMT_STATUS simgpu_event_set(HsaEvent* event) {
+bool simgpu_event_set(uint32_t id) {
   pthread_mutex_lock(&events.lock);
-  set_locked((struct event*)event);
+  struct event* event = at_id(id);
+  if (event != NULL) {
+    for (struct link* link = event->waiters; link != NULL; link = link->next) {
+      activate(link);
+    }
+    event->signaled = true;
+    event->set_age = ++events.age;
+    event->age++;
+  }
   pthread_mutex_unlock(&events.lock);
-  return HSAKMT_STATUS_SUCCESS;
+  return event != NULL;
 }
 
 void simgpu_event_fire(uint32_t id) {
-  if (id == 0 || id >= MAX_EVENTS) return;
-  pthread_mutex_lock(&events.lock);
-  struct event* event = events.by_id[id];
-  if (event != NULL) set_locked(event);
-  pthread_mutex_unlock(&events.lock);
+  simgpu_event_set(id);
 }
 
-HSAKMT_STATUS simgpu_event_reset(HsaEvent* event) {
+bool simgpu_event_reset(uint32_t id) {
   pthread_mutex_lock(&events.lock);
-  ((struct event*)event)->signaled = false;
-  ((struct event*)event)->set_age = 0;
+  struct event* event = at_id(id);
+  if (event != NULL) {
+    event->signaled = false;
+    event->set_age = 0;
+  }
   pthread_mutex_unlock(&events.lock);
-  return HSAKMT_STATUS_SUCCESS;
+  return event != NULL;
 }
 
-HSAKMT_STATUS simgpu_event_query(HsaEvent* event) {
-  pthread_mutex_lock(&events.lock);
-  bool set = is_set((struct event*)event);
-  pthread_mutex_unlock(&events.lock);
-  return set ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_WAIT_TIMEOUT;
-}
-
-uint32_t simgpu_event_waiters(HsaEvent* event) {
+uint32_t simgpu_event_waiters(uint32_t id) {
   uint32_t count = 0;
   pthread_mutex_lock(&events.lock);
-  for (struct link* link = ((struct event*)event)->waiters; link; link = link->next) {
-    count++;
+  const struct event* event = at_id(id);
+  if (event != NULL) {
+    for (struct link* link = event->waiters; link != NULL; link = link->next) count++;
   }
   pthread_mutex_unlock(&events.lock);
   return count;
 }
 
-HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event) {
-  struct event* dying = (struct event*)event;
+bool simgpu_event_destroy(uint32_t id) {
   pthread_mutex_lock(&events.lock);
-  while (dying->waiters != NULL) {
-    struct link* link = dying->waiters;
-    link->waiter->destroyed = true;
-    pthread_cond_signal(&link->waiter->wake);
-    unlink_waiter(link);
+  struct event* dying = at_id(id);
+  if (dying != NULL) {
+    while (dying->waiters != NULL) {
+      struct link* link = dying->waiters;
+      link->waiter->destroyed = true;
+      pthread_cond_signal(&link->waiter->wake);
+      unlink_waiter(link);
+    }
+    events.by_id[id] = NULL;
   }
-  if (events.by_id[event->EventId] == dying) events.by_id[event->EventId] = NULL;
   pthread_mutex_unlock(&events.lock);
   free(dying);
-  return HSAKMT_STATUS_SUCCESS;
+  return dying != NULL;
 }
 
 static struct timespec deadline_after(uint32_t milliseconds) {
@@ -231,10 +196,9 @@ static struct timespec deadline_after(uint32_t milliseconds) {
 // Caller holds the lock.
 static void link_waiter(struct link* link, struct waiter* waiter, struct event* event,
                         uint64_t known_age) {
-  const bool has_age = event->shared.EventData.EventType == HSA_EVENTTYPE_SIGNAL;
   link->waiter = waiter;
   link->event = event;
-  link->known_age = has_age ? known_age : 0;
+  link->known_age = event->has_age ? known_age : 0;
   link->previous = NULL;
   link->next = event->waiters;
   if (link->next != NULL) link->next->previous = link;
@@ -247,23 +211,31 @@ static void link_waiter(struct link* link, struct waiter* waiter, struct event* 
 static void tell(const struct link* link, uint64_t* age) {
   const struct event* event = link->event;
   if (event == NULL) return;
-  seen[event->shared.EventId] = event->set_age;
+  seen[event->id] = event->set_age;
   if (link->known_age != 0 && link->activated) *age = event->age;
 }
 
-HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
-                                uint32_t milliseconds) {
-  return simgpu_event_wait_ages(list, count, all, milliseconds, NULL);
+// Caller holds the lock. The waiter is not linked to what comes behind an event that
+// does not exist.
+static void link_all(struct link* links, struct waiter* waiter, const uint32_t* ids,
+                     const uint64_t* ages, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    struct event* event = at_id(ids[i]);
+    if (event == NULL) {
+      waiter->destroyed = true;
+      return;
+    }
+    link_waiter(&links[i], waiter, event, ages != NULL ? ages[i] : 0);
+  }
 }
 
-HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* list[], uint32_t count, bool all,
-                                     uint32_t milliseconds, uint64_t* ages) {
-  if (count == 0) return HSAKMT_STATUS_INVALID_PARAMETER;
-  if (!ensure_seen()) return HSAKMT_STATUS_NO_MEMORY;
+enum simgpu_wait simgpu_event_wait(const uint32_t* ids, uint64_t* ages, uint32_t count,
+                                   bool all, uint32_t milliseconds) {
+  if (!ensure_seen()) return SIMGPU_WAIT_FAILED;
   struct link few[16];
   struct link* links = few;
   if (count > 16) links = malloc(count * sizeof(*links));
-  if (links == NULL) return HSAKMT_STATUS_NO_MEMORY;
+  if (links == NULL) return SIMGPU_WAIT_FAILED;
   memset(links, 0, count * sizeof(*links));
 
   struct waiter waiter = {.activated = 0};
@@ -276,12 +248,10 @@ HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* list[], uint32_t count, bool all,
   const uint32_t wanted = all ? count : 1;
 
   pthread_mutex_lock(&events.lock);
-  for (uint32_t i = 0; i < count; i++) {
-    link_waiter(&links[i], &waiter, (struct event*)list[i], ages != NULL ? ages[i] : 0);
-  }
-  bool expired = milliseconds == HSA_EVENTTIMEOUT_IMMEDIATE;
+  link_all(links, &waiter, ids, ages, count);
+  bool expired = milliseconds == 0;
   while (waiter.activated < wanted && !waiter.destroyed && !expired) {
-    if (milliseconds == HSA_EVENTTIMEOUT_INFINITE) {
+    if (milliseconds == SIMGPU_WAIT_FOREVER) {
       pthread_cond_wait(&waiter.wake, &events.lock);
     } else {
       expired = pthread_cond_timedwait(&waiter.wake, &events.lock, &deadline) != 0;
@@ -296,8 +266,8 @@ HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* list[], uint32_t count, bool all,
 
   pthread_cond_destroy(&waiter.wake);
   if (links != few) free(links);
-  if (satisfied) return HSAKMT_STATUS_SUCCESS;
-  return waiter.destroyed ? HSAKMT_STATUS_WAIT_FAILURE : HSAKMT_STATUS_WAIT_TIMEOUT;
+  if (satisfied) return SIMGPU_WAIT_DONE;
+  return waiter.destroyed ? SIMGPU_WAIT_FAILED : SIMGPU_WAIT_TIMEOUT;
 }
 
 void simgpu_event_before_fork(void) {
@@ -310,9 +280,10 @@ void simgpu_event_after_fork_parent(void) {
 
 void simgpu_event_after_fork_child(void) {
   pthread_mutex_init(&events.lock, NULL);
-  // The waiters were threads of the parent. Their links are on stacks that no longer
-  // run: drop them, so that nobody follows a pointer there.
-  for (uint32_t id = 0; id < MAX_EVENTS; id++) {
-    if (events.by_id[id] != NULL) events.by_id[id]->waiters = NULL;
+  // The parent's events are not this process's, and their waiters were its threads.
+  for (uint32_t id = 0; id < SIMGPU_EVENTS; id++) {
+    free(events.by_id[id]);
+    events.by_id[id] = NULL;
   }
+  events.next_id = 1;
 }

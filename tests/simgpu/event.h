@@ -13,31 +13,39 @@
 #ifndef ROCATTACH_TESTS_SIMGPU_EVENT_H_
 #define ROCATTACH_TESTS_SIMGPU_EVENT_H_
 
-#include <hsakmt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
-                                  bool manual_reset, bool signaled, HsaEvent** event);
-HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event);
-HSAKMT_STATUS simgpu_event_set(HsaEvent* event);
-HSAKMT_STATUS simgpu_event_reset(HsaEvent* event);
-// SUCCESS if the event is set for the calling thread, WAIT_TIMEOUT if not.
-HSAKMT_STATUS simgpu_event_query(HsaEvent* event);
+// The driver's limit of events per process: more make creation fail, and the runtime
+// then goes on with signals that are polled. Ids are from 1 to one less than this.
+#define SIMGPU_EVENTS 4096
+
+#define SIMGPU_WAIT_FOREVER UINT32_MAX
+
+// How a wait ended.
+enum simgpu_wait { SIMGPU_WAIT_DONE, SIMGPU_WAIT_TIMEOUT, SIMGPU_WAIT_FAILED };
+
+// What the driver keeps of an event's kind: signal events have an age.
+enum simgpu_event_kind { SIMGPU_EVENT_SIGNAL, SIMGPU_EVENT_OTHER };
+
+// The id of a new event; 0 if there can be no more.
+uint32_t simgpu_event_create(enum simgpu_event_kind kind, bool auto_reset);
+// False if there is no event with this id, as with the next two.
+bool simgpu_event_destroy(uint32_t id);
+bool simgpu_event_set(uint32_t id);
+bool simgpu_event_reset(uint32_t id);
 
 // How many threads wait for the event at this instant.
-uint32_t simgpu_event_waiters(HsaEvent* event);
+uint32_t simgpu_event_waiters(uint32_t id);
 
-// Waits for one or, with `all`, every event. `milliseconds` may be
-// HSA_EVENTTIMEOUT_IMMEDIATE or HSA_EVENTTIMEOUT_INFINITE.
-HSAKMT_STATUS simgpu_event_wait(HsaEvent* events[], uint32_t count, bool all,
-                                uint32_t milliseconds);
-// The same for callers that keep the events' ages themselves. An age is 1 at first, and
-// one more with each set. `ages` has for each event the one that the caller knows: a
-// signal event with another one ends the wait, and a wait that succeeds stores the
-// present one. 0, and events of other kinds: as above. `ages` may be NULL.
-HSAKMT_STATUS simgpu_event_wait_ages(HsaEvent* events[], uint32_t count, bool all,
-                                     uint32_t milliseconds, uint64_t* ages);
+// Waits for one or, with `all`, every event. `milliseconds` may be 0 or
+// SIMGPU_WAIT_FOREVER. For callers that keep the events' ages themselves: an age is 1 at
+// first, and one more with each set. `ages` has for each event the one that the caller
+// knows: a signal event with another one ends the wait, and a wait that is done stores
+// the present one. 0, and events of other kinds: what the calling thread has not been
+// told. `ages` may be NULL. Fails if an event does not exist, or ends.
+enum simgpu_wait simgpu_event_wait(const uint32_t* ids, uint64_t* ages, uint32_t count,
+                                   bool all, uint32_t milliseconds);
 
 // The GPU's interrupt: sets the event with this id. Unknown ids are ignored.
 void simgpu_event_fire(uint32_t id);

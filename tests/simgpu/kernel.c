@@ -22,9 +22,8 @@ static struct entry cache[CACHE_SLOTS];
 static uint64_t cache_generation;
 
 static simgpu_standin resolve(uint64_t object) {
-  uintptr_t start;
-  uint64_t size;
-  if (!simgpu_memory_find((const void*)(uintptr_t)object, &start, &size)) return NULL;
+  uint64_t start, size;
+  if (!simgpu_memory_find(object, &start, &size)) return NULL;
   char symbol[MAX_NAME];
   if (!simgpu_elf_kernel_name(start, size, object, symbol, sizeof(symbol))) {
     // Not in a code object: one of the runtime's own shaders, which it writes to memory
@@ -38,6 +37,26 @@ static simgpu_standin resolve(uint64_t object) {
   char standin[MAX_NAME + sizeof("simgpu_kernel_")];
   snprintf(standin, sizeof(standin), "simgpu_kernel_%s", symbol);
   return (simgpu_standin)simgpu_elf_host_symbol(standin);
+}
+
+// The most that the arguments of a kernel take.
+#define MOST_ARGUMENT_BYTES 4096
+
+// Copies the arguments, with the addresses in them changed to those at which the host
+// finds the same memory. A stand-in knows no others, and which of the arguments are
+// addresses is not known here: a number that looks like one is very unlikely.
+static const void* for_the_host(const void* arguments,
+                                uint64_t copy[MOST_ARGUMENT_BYTES / 8]) {
+  uint64_t start, size;
+  const uint64_t at = (uint64_t)(uintptr_t)arguments;
+  if (arguments == NULL || !simgpu_memory_find(at, &start, &size)) return arguments;
+  uint64_t bytes = start + size - at;
+  if (bytes > MOST_ARGUMENT_BYTES) bytes = MOST_ARGUMENT_BYTES;
+  memcpy(copy, simgpu_memory_host(at), bytes);
+  for (uint64_t i = 0; i < bytes / 8; i++) {
+    if (copy[i] != 0) copy[i] = (uint64_t)(uintptr_t)simgpu_memory_host(copy[i]);
+  }
+  return copy;
 }
 
 void simgpu_kernel_execute(const hsa_kernel_dispatch_packet_t* dispatch) {
@@ -54,8 +73,11 @@ void simgpu_kernel_execute(const hsa_kernel_dispatch_packet_t* dispatch) {
     entry->object = object;
   }
   if (entry->standin == NULL) return;
+  uint64_t copy[MOST_ARGUMENT_BYTES / 8];
+  const void* arguments = dispatch->kernarg_address;
+  if (simgpu_memory_any_moved()) arguments = for_the_host(arguments, copy);
   const struct simgpu_launch launch = {
-      .kernarg = dispatch->kernarg_address,
+      .kernarg = arguments,
       .grid_size = {dispatch->grid_size_x, dispatch->grid_size_y,
                     dispatch->grid_size_z},
       .workgroup_size = {dispatch->workgroup_size_x, dispatch->workgroup_size_y,

@@ -27,16 +27,43 @@ static inline void launcher_directory(char directory[PATH_MAX]) {
   *strrchr(directory, '/') = '\0';
 }
 
-// Puts `value` before what the variable holds, with ':' between.
-static inline void launcher_prepend(const char* name, const char* value) {
-  const char* before = getenv(name);
+// Sets a variable to one of the two, or both with ':' between.
+static inline void launcher_join(const char* name, const char* first,
+                                 const char* second) {
+  const bool both =
+      first != NULL && *first != '\0' && second != NULL && *second != '\0';
   char* joined = NULL;
-  int written = before != NULL && *before != '\0'
-                    ? asprintf(&joined, "%s:%s", value, before)
-                    : asprintf(&joined, "%s", value);
+  int written = asprintf(&joined, "%s%s%s", first != NULL ? first : "", both ? ":" : "",
+                         second != NULL ? second : "");
   if (written < 0) launcher_fail("cannot set", name);
   setenv(name, joined, 1);
   free(joined);
+}
+
+// Puts `value` before or behind what the variable holds.
+static inline void launcher_prepend(const char* name, const char* value) {
+  launcher_join(name, value, getenv(name));
+}
+static inline void launcher_append(const char* name, const char* value) {
+  launcher_join(name, getenv(name), value);
+}
+
+// Puts the simulated GPU's driver, a library, behind those that LD_PRELOAD names: one of
+// a sanitizer insists on being the first.
+static inline void launcher_preload_driver(const char* folder) {
+  static const char name[] = "libsimgpu.so";
+  char* path = NULL;
+  if (asprintf(&path, "%s/%s", folder, name) < 0) {
+    launcher_fail("cannot set", "LD_PRELOAD");
+  }
+  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
+  // See below for blanks.
+  const bool blanks = strchr(path, ' ') != NULL;
+  if (blanks) launcher_prepend("LD_LIBRARY_PATH", folder);
+  launcher_append("LD_PRELOAD", blanks ? name : path);
+  free(path);
+  // One that the program brings itself insists on it, too, and can be told not to.
+  launcher_append("ASAN_OPTIONS", "verify_asan_link_order=0");
 }
 
 // Puts a library before those that LD_PRELOAD names. That is cut at blanks, which
@@ -103,8 +130,22 @@ static inline int launcher_parse(int argc, char** argv,
   exit(2);
 }
 
+// With SIMGPU_ROOT this is the root from here on, for a command on other libraries than
+// this machine's. What the command needs of the build is mounted there, at the same path.
+static inline void launcher_enter_root(void) {
+  const char* root = getenv("SIMGPU_ROOT");
+  if (root == NULL || *root == '\0') return;
+  char here[PATH_MAX];
+  if (getcwd(here, sizeof(here)) == NULL || chroot(root) != 0) {
+    launcher_fail("cannot enter", root);
+  }
+  if (chdir(here) != 0 && chdir("/") != 0) launcher_fail("cannot enter", here);
+  unsetenv("SIMGPU_ROOT");
+}
+
 // Becomes the command.
 static inline _Noreturn void launcher_run(char** command) {
+  launcher_enter_root();
   execvp(command[0], command);
   launcher_fail("cannot run", command[0]);
 }

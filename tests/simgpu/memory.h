@@ -1,43 +1,56 @@
-// Memory that the GPU knows: what was allocated through the thunk, and host memory that
-// was registered. GPU addresses are CPU addresses. Thread-safe.
+// Memory that the GPUs know: buffers that the runtime had the driver allocate, and host
+// memory that it registered. A GPU reads and writes it through its own addresses; the
+// runtime chooses them, and they are the host's except for some registered memory.
+// Thread-safe.
 #ifndef ROCATTACH_TESTS_SIMGPU_MEMORY_H_
 #define ROCATTACH_TESTS_SIMGPU_MEMORY_H_
 
-#include <hsakmt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-// Allocates zeroed, lazily backed memory. With flags.FixedAddress, `*address` is where.
-HSAKMT_STATUS simgpu_memory_allocate(uint32_t node, uint64_t size, HsaMemFlags flags,
-                                     void** address);
-// The same at a multiple of `alignment`: a power of two of at least a page, or 0 for
-// none in particular.
-HSAKMT_STATUS simgpu_memory_allocate_aligned(uint32_t node, uint64_t size,
-                                             uint64_t alignment, HsaMemFlags flags,
-                                             void** address);
+enum simgpu_memory_kind {
+  SIMGPU_MEMORY_DEVICE,   // the GPU's own; only the GPU can use it
+  SIMGPU_MEMORY_VISIBLE,  // the GPU's own, which the host maps as well
+  SIMGPU_MEMORY_HOST,     // the host's, allocated by the driver
+  SIMGPU_MEMORY_USER,     // the host's, registered
+  SIMGPU_MEMORY_REGISTERS
+};
 
-// How much is allocated on a node, without the address space of scratch memory.
-uint64_t simgpu_memory_used(uint32_t node);
+struct simgpu_buffer {
+  enum simgpu_memory_kind kind;
+  unsigned gpu;
+  uint64_t address;  // the GPU's; 0: none yet
+  uint64_t bytes;
+  uint64_t offset;     // in the device's file; SIMGPU_MEMORY_USER: none
+  uint64_t host;       // SIMGPU_MEMORY_USER: where it really lies
+  uint32_t raw_flags;  // as the client gave them
+};
 
-// Frees what simgpu_memory_allocate() returned.
-HSAKMT_STATUS simgpu_memory_free(void* address, uint64_t size);
+// Adds a buffer. Fills in `offset`, except for registers. 0, or an errno. `*handle` is
+// never 0.
+int simgpu_memory_allocate(struct simgpu_buffer* buffer, uint64_t* handle);
 
-// Registers host memory; the same range may be registered several times.
-HSAKMT_STATUS simgpu_memory_register(void* address, uint64_t size, HsaMemFlags flags);
+// Forgets a buffer and what is in it.
+int simgpu_memory_free(uint64_t handle);
 
-// Undoes one simgpu_memory_register() of a range that starts at `address`.
-HSAKMT_STATUS simgpu_memory_deregister(void* address);
+// What is behind a handle; false if that is nothing.
+bool simgpu_memory_get(uint64_t handle, struct simgpu_buffer* buffer);
 
-// Notes which GPUs a range is mapped to; nothing more is needed for access.
-HSAKMT_STATUS simgpu_memory_map(void* address, uint64_t node_count,
-                                const uint32_t* nodes);
-HSAKMT_STATUS simgpu_memory_unmap(void* address);
+// Lets this process, of which the simulated GPUs are threads, use the buffer at its
+// address.
+int simgpu_memory_make_accessible(uint64_t handle);
 
-HSAKMT_STATUS simgpu_memory_query(const void* address, HsaPointerInfo* info);
-HSAKMT_STATUS simgpu_memory_set_user_data(const void* address, void* user_data);
+// How much of a GPU's own memory is allocated.
+uint64_t simgpu_memory_used(unsigned gpu);
 
-// The allocation around `address`; false if there is none.
-bool simgpu_memory_find(const void* address, uintptr_t* start, uint64_t* size);
+// The buffer around a GPU's address; false if there is none.
+bool simgpu_memory_find(uint64_t address, uint64_t* start, uint64_t* size);
+
+// Where the host finds what a GPU has at this address.
+void* simgpu_memory_host(uint64_t address);
+
+// Whether that is another address for any memory.
+bool simgpu_memory_any_moved(void);
 
 // Changes whenever memory was freed: what was learned about addresses is then void.
 uint64_t simgpu_memory_generation(void);

@@ -12,6 +12,8 @@
   }
 
 static struct simgpu_options options = DEFAULT_OPTIONS;
+static bool tried;  // to read them
+static bool loaded_once;
 
 static bool read_number(const char* name, uint64_t low, uint64_t high, uint64_t* out) {
   const char* text = getenv(name);
@@ -29,6 +31,7 @@ static bool read_number(const char* name, uint64_t low, uint64_t high, uint64_t*
 }
 
 bool simgpu_options_load(void) {
+  tried = true;
   struct simgpu_options loaded = DEFAULT_OPTIONS;
   const char* arch = getenv("SIMGPU_ARCH");
   if (arch != NULL && *arch != '\0') {
@@ -56,7 +59,12 @@ bool simgpu_options_load(void) {
   const char* stats = getenv("SIMGPU_STATS");
   if (stats != NULL && *stats != '\0') loaded.stats_path = stats;
   options = loaded;
+  loaded_once = true;
   return true;
+}
+
+bool simgpu_options_ready(void) {
+  return loaded_once || (!tried && simgpu_options_load());
 }
 
 const struct simgpu_options* simgpu_options_get(void) {

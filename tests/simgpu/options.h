@@ -23,6 +23,9 @@ struct simgpu_options {
 // a value is not valid. Call again after the environment may have changed.
 bool simgpu_options_load(void);
 
+// The same if nothing has been read yet; else true.
+bool simgpu_options_ready(void);
+
 // The values that simgpu_options_load() read; the defaults before that.
 const struct simgpu_options* simgpu_options_get(void);
 

@@ -4,7 +4,6 @@
 
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/hsa.h>
-#include <hsakmt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,10 +14,11 @@ enum simgpu_queue_kind { SIMGPU_QUEUE_AQL, SIMGPU_QUEUE_SDMA };
 
 struct simgpu_queue {
   struct simgpu_queue* next;
-  HSA_QUEUEID id;
+  uint32_t id;
   enum simgpu_queue_kind kind;
   uint32_t node;
   unsigned gpu;  // index of the GPU, node - 1
+  unsigned doorbell_slot;
   void* ring;
   uint64_t ring_bytes;
   volatile uint64_t* doorbell;
@@ -38,10 +38,9 @@ struct simgpu_queue {
   uint64_t start_ticks;
   uint64_t end_ticks;
 
-  // SDMA. Indices are monotonic byte counts; the words are ours, the client reads them.
+  // SDMA. Indices are monotonic byte counts; the word is the client's.
   uint64_t read_bytes;
-  volatile uint64_t write_word;
-  volatile uint64_t read_word;
+  volatile uint64_t* read_word;
   uint64_t busy_until_ticks;
 };
 

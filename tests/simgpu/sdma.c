@@ -7,6 +7,7 @@
 
 #include "tests/simgpu/clock.h"
 #include "tests/simgpu/event.h"
+#include "tests/simgpu/memory.h"
 #include "tests/simgpu/options.h"
 
 #define PACKETS_PER_STEP 32
@@ -37,7 +38,7 @@ void simgpu_sdma_forget_statistics(void) {
 }
 
 static void* address_at(const uint32_t* dwords) {
-  return (void*)(uintptr_t)((uint64_t)dwords[1] << 32 | dwords[0]);
+  return simgpu_memory_host((uint64_t)dwords[1] << 32 | dwords[0]);
 }
 
 static uint64_t value_at(const uint32_t* dwords) {
@@ -225,7 +226,7 @@ enum simgpu_step simgpu_sdma_step(struct simgpu_queue* queue) {
       return result == SIMGPU_PROGRESS ? result : SIMGPU_BLOCKED;
     }
     queue->read_bytes += (uint64_t)dwords * 4;
-    __atomic_store_n(&queue->read_word, queue->read_bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(queue->read_word, queue->read_bytes, __ATOMIC_RELEASE);
     result = SIMGPU_PROGRESS;
   }
   return result;

@@ -19,23 +19,23 @@ static const char help[] =
     "  --kernel-ns N          time that every kernel takes (default 5000)\n"
     "  --copy-mbps N          rate of the copy engines, 10^6 bytes/s (default 16000)\n"
     "  --stats FILE           append what each process ran to FILE when it ends\n"
+    "  --root FOLDER          run COMMAND in this root, on the libraries there\n"
     "  --help                 this text\n"
     "\n"
     "The options set the environment variables SIMGPU_ARCH, SIMGPU_COUNT,\n"
-    "SIMGPU_KERNEL_NS, SIMGPU_COPY_MBPS and SIMGPU_STATS, which can be set directly "
-    "too.\n"
+    "SIMGPU_KERNEL_NS, SIMGPU_COPY_MBPS, SIMGPU_STATS and SIMGPU_ROOT, which can be "
+    "set\n"
+    "directly too.\n"
     "The exit status is the command's; 127 if it could not be started, 2 for bad "
     "options.\n";
 
-// Puts the directory lib/ beside this program first in LD_LIBRARY_PATH.
-static void prepend_library_path(void) {
+// Preloads what lies in the directory lib/ beside this program.
+static void preload_driver(void) {
   char self[PATH_MAX];
   launcher_directory(self);
-  char path[PATH_MAX + 32];
-  snprintf(path, sizeof(path), "%s/lib/libhsakmt.so.1", self);
-  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
-  *strrchr(path, '/') = '\0';
-  launcher_prepend("LD_LIBRARY_PATH", path);
+  char folder[PATH_MAX + 8];
+  snprintf(folder, sizeof(folder), "%s/lib", self);
+  launcher_preload_driver(folder);
 }
 
 int main(int argc, char** argv) {
@@ -45,8 +45,9 @@ int main(int argc, char** argv) {
       {.name = "kernel-ns", .variable = "SIMGPU_KERNEL_NS"},
       {.name = "copy-mbps", .variable = "SIMGPU_COPY_MBPS"},
       {.name = "stats", .variable = "SIMGPU_STATS"},
+      {.name = "root", .variable = "SIMGPU_ROOT"},
       {.name = NULL}};
   const int command = launcher_parse(argc, argv, options, help);
-  prepend_library_path();
+  preload_driver();
   launcher_run(argv + command);
 }

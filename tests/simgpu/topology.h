@@ -1,36 +1,39 @@
-// The simulated machine as the thunk describes it: node 0 is the CPU, nodes 1 to
-// SIMGPU_COUNT are GPUs, all linked with each other.
+// The simulated machine as the driver describes it below /sys: node 0 is the CPU, nodes 1
+// to SIMGPU_COUNT are GPUs, all linked with each other.
 #ifndef ROCATTACH_TESTS_SIMGPU_TOPOLOGY_H_
 #define ROCATTACH_TESTS_SIMGPU_TOPOLOGY_H_
 
-#include <hsakmt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-uint32_t simgpu_node_count(void);
+// The driver's number of a GPU, and back; false for a number that no GPU has.
+uint32_t simgpu_gpu_id(unsigned gpu);
+bool simgpu_gpu_of_id(uint32_t gpu_id, unsigned* gpu);
 
-// True for a GPU's node; `*gpu` is then its index from 0.
-bool simgpu_node_is_gpu(uint32_t node, unsigned* gpu);
+#define SIMGPU_FIRST_RENDER_MINOR 128
+#define SIMGPU_FAMILY_AI 141  // amdgpu's number of gfx9
 
-// The words of HsaNodeProperties.Reserved.
-enum {
-  SIMGPU_LATER_NUM_XCC,     // parts of the GPU that work side by side; never 0
-  SIMGPU_LATER_KFD_GPU_ID,  // the driver's number of the GPU
-  SIMGPU_LATER_FAMILY_ID,   // the hardware's family, as amdgpu numbers them
-  SIMGPU_LATER_WORDS
+uint32_t simgpu_device_id(void);  // PCI
+const char* simgpu_marketing_name(void);
+unsigned simgpu_compute_units(void);
+unsigned simgpu_copy_engines(void);
+uint64_t simgpu_memory_bytes(void);
+
+// What the driver has at a path.
+enum simgpu_path {
+  SIMGPU_PATH_OTHER,   // nothing of the driver's: the machine decides
+  SIMGPU_PATH_ABSENT,  // below one of the driver's folders, but there is no such file
+  SIMGPU_PATH_FILE,
+  SIMGPU_PATH_FOLDER
 };
-#define SIMGPU_FAMILY_AI 141  // of gfx9
 
-uint32_t simgpu_kfd_gpu_id(unsigned gpu);
-// The PCI device number of all GPUs.
-uint32_t simgpu_device_id(void);
-// A GPU's memory; 0 for the CPU's node.
-uint64_t simgpu_node_memory_bytes(uint32_t node);
+// `text`: the file's content, with a zero behind it, or the names in the folder, each
+// with a zero behind it. Free it. NULL: not wanted. `text` is NULL too if memory is
+// short. Reads the options first, if that has not been done.
+enum simgpu_path simgpu_topology_at(const char* path, char** text, size_t* bytes);
 
-// Each fills what the hsaKmtGetNode… function of similar name returns; `node` is valid.
-void simgpu_node_properties(uint32_t node, HsaNodeProperties* properties);
-void simgpu_node_memory(uint32_t node, uint32_t count, HsaMemoryProperties* banks);
-void simgpu_node_caches(uint32_t node, uint32_t count, HsaCacheProperties* caches);
-void simgpu_node_links(uint32_t node, uint32_t count, HsaIoLinkProperties* links);
+// Whether this may be a path of the driver's: quick, for each file that a program opens.
+bool simgpu_topology_may_be(const char* path);
 
 #endif  // ROCATTACH_TESTS_SIMGPU_TOPOLOGY_H_

@@ -58,12 +58,11 @@ static void preload(const char* name) {
 }
 
 static void set_libraries(const char* folder) {
-  char* path = NULL;
-  if (asprintf(&path, "%s/%s:%s/../simgpu/lib", directory, folder, directory) < 0) {
-    launcher_fail("cannot set", "LD_LIBRARY_PATH");
-  }
+  char path[2 * PATH_MAX];
+  snprintf(path, sizeof(path), "%s/%s", directory, folder);
   launcher_prepend("LD_LIBRARY_PATH", path);
-  free(path);
+  snprintf(path, sizeof(path), "%s/../simgpu/lib", directory);
+  launcher_preload_driver(path);
   preload("libsimrocm-bridge.so");
   preload("libsimrocm-hip.so");
 }

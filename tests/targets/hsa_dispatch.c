@@ -71,10 +71,11 @@ static const char help[] =
     "  --copy-bytes N       size of each (default 65536)\n"
     "  --work-items N       grid size of each dispatch (default 4096)\n"
     "  --ring-directly      ring by a store to the hardware's doorbell\n"
-    "  --exit shutdown|return|exit|atexit|_exit|sigkill\n"
+    "  --exit shutdown|return|exit|atexit|_exit|sigkill|now|killed\n"
     "                       how the program ends (default shutdown: hsa_shut_down, "
     "return;\n"
-    "                       atexit: hsa_shut_down in an exit handler)\n";
+    "                       atexit: hsa_shut_down in an exit handler; now and killed:\n"
+    "                       _exit or SIGKILL as soon as all has been waited for)\n";
 
 static enum signalling parse_signalling(const char* text) {
   if (strcmp(text, "each") == 0) return SIGNAL_EACH;
@@ -84,12 +85,13 @@ static enum signalling parse_signalling(const char* text) {
 }
 
 static const char* parse_exit(const char* text) {
-  static const char* const ways[] = {"shutdown", "return", "exit",
-                                     "atexit",   "_exit",  "sigkill"};
+  static const char* const ways[] = {"shutdown", "return",  "exit", "atexit",
+                                     "_exit",    "sigkill", "now",  "killed"};
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
     if (strcmp(text, ways[i]) == 0) return ways[i];
   }
-  die("--exit: %s is not shutdown, return, exit, atexit, _exit or sigkill", text);
+  die("--exit: %s is not shutdown, return, exit, atexit, _exit, sigkill, now or killed",
+      text);
 }
 
 static const struct option long_options[] = {
@@ -360,6 +362,8 @@ int main(int argc, char** argv) {
     seconds += seconds_now() - start;
   }
   bool right = run_copies(&program);
+  if (strcmp(s->exit_by, "now") == 0) _exit(right ? 0 : 1);
+  if (strcmp(s->exit_by, "killed") == 0) raise(SIGKILL);
 
   uint64_t incremented = 0, accumulated = 0;
   for (unsigned i = 0; i < s->threads; i++) {

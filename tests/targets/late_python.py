@@ -6,11 +6,13 @@ object that lies beside it (or in the directory given with --kernels), dispatche
 checks that the dispatches ran to their end.
 
 usage: late_python.py [-n DISPATCHES] [--sleep-msec N] [--kernels DIRECTORY] [--shutdown]
+                      [--worker]
 """
 
 import argparse
 import ctypes
 import mmap
+import multiprocessing
 import os
 import struct
 import sys
@@ -151,8 +153,26 @@ def main():
     parser.add_argument("--sleep-msec", type=int, default=0, help="before loading HSA")
     parser.add_argument("--kernels", default=os.path.dirname(os.path.abspath(__file__)))
     parser.add_argument("--shutdown", action="store_true", help="call hsa_shut_down")
+    parser.add_argument("--worker", action="store_true",
+                        help="do it in a process of multiprocessing, which ends with "
+                             "os._exit")
     options = parser.parse_args()
+    if options.worker:
+        worker = multiprocessing.get_context("fork").Process(
+            target=work_and_end, args=(options,))
+        worker.start()
+        worker.join()
+        return worker.exitcode
+    return work(options)
 
+
+def work_and_end(options):
+    status = work(options)
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def work(options):
     time.sleep(options.sleep_msec / 1000)
     # The kernels' host stand-ins, for the simulated GPU; kept alive by the reference.
     standins = os.path.join(options.kernels, "libtarget_standins.so")
@@ -166,7 +186,8 @@ def main():
     hsa.call("hsa_queue_create", gpu, 256, QUEUE_TYPE_SINGLE, None, None, 0xFFFFFFFF,
              0xFFFFFFFF, byref(queue))
     # One for each dispatch and one for the barrier.
-    hsa.call("hsa_signal_create", options.n + 1, 0, None, byref(signal))
+    waited_for = 1 if options.worker else options.n + 1
+    hsa.call("hsa_signal_create", waited_for, 0, None, byref(signal))
     # A page that the GPU can see: the counter, then the kernel's arguments.
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     words = (c_uint64 * 64).from_buffer(memory)
@@ -174,16 +195,21 @@ def main():
     hsa.call("hsa_amd_memory_lock", words, mmap.PAGESIZE, byref(c_uint64(gpu)), 1,
              byref(on_gpu))
     words[32] = on_gpu.value
+    # A worker has waited for each only by the barrier behind them.
+    each = 0 if options.worker else signal.value
     for _ in range(options.n):
         # header, dimensions, work-group and grid sizes, private and group segment,
         # kernel object, arguments, reserved, completion signal
         hsa.submit(queue, PACKET_KERNEL_DISPATCH, struct.pack(
             "<HHHHHHIIIIIQQQQ", 0, 1, 64, 1, 1, 0, 256, 1, 1, 0, 0, kernel,
-            on_gpu.value + 32 * 8, 0, signal.value))
+            on_gpu.value + 32 * 8, 0, each))
     hsa.submit(queue, PACKET_BARRIER_AND, struct.pack("<56xQ", signal.value))
     left = hsa.library.hsa_signal_wait_scacquire(signal, SIGNAL_CONDITION_LT, 1,
                                                  20_000_000_000, WAIT_STATE_BLOCKED)
     right = left == 0 and words[0] == options.n
+    if options.worker:
+        print(f"dispatches={options.n} result={'ok' if right else 'wrong'}")
+        return 0 if right else 1
     hsa.call("hsa_amd_memory_unlock", words)
     hsa.call("hsa_signal_destroy", signal)
     hsa.call("hsa_queue_destroy", queue)

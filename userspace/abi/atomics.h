@@ -113,12 +113,33 @@ inline void PrefetchForWrite(const void* p) {
 #endif
 }
 
-// CLOCK_BOOTTIME in nanoseconds: a vDSO call since Linux 5.3.
-inline uint64_t BootNs() {
+// CLOCK_BOOTTIME in nanoseconds, as this process sees it: a vDSO call since Linux 5.3.
+inline uint64_t OwnBootNs() {
   timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<uint64_t>(now.tv_nsec);
+}
+
+// rocattach_collector_config::clock_offset_ns.
+inline constinit int64_t clock_offset_ns = 0;
+
+// The same as the service sees it, which may be in another time namespace.
+inline uint64_t BootNs() {
+  return OwnBootNs() + static_cast<uint64_t>(LoadRelaxed(&clock_offset_ns));
+}
+
+// A recent time that others have read from CLOCK_BOOTTIME, as the service sees it. In a
+// time namespace it may be either: libraries read the process's clock, and the kernel
+// driver relates GPU ticks to that of the machine. What is nearer to now is right.
+inline uint64_t ToServiceNs(uint64_t ns) {
+  const auto offset = static_cast<uint64_t>(LoadRelaxed(&clock_offset_ns));
+  if (Likely(offset == 0) || ns == 0) return ns;
+  const uint64_t now = BootNs();
+  const auto distance = [now](uint64_t time) {
+    return time < now ? now - time : time - now;
+  };
+  return distance(ns + offset) < distance(ns) ? ns + offset : ns;
 }
 
 // Restores errno: library code must not change the application's.

@@ -130,6 +130,9 @@ struct rocattach_collector_config {
    * copies. 0: not known; then the collector is loaded through HSA_TOOLS_LIB. */
   uint64_t window_address;
   char collector_path[256]; /* the path under which the collector was opened */
+  /* What to add to CLOCK_BOOTTIME, as the process sees it, for the service's: not 0 in a
+   * time namespace. All times that the collector writes and compares are the service's. */
+  int64_t clock_offset_ns;
 };
 
 /* One page at offset 0. */
@@ -277,7 +280,7 @@ struct rocattach_ring {
   uint64_t reserved[4];
 };
 
-ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256);
+ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256 + 8);
 ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
 
 /* Exported by the collector (userspace/collector/): */
@@ -287,8 +290,8 @@ ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
 #define ROCATTACH_COLLECTOR_READY "rocattach_collector_ready"
 /* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t
  * window_id): does nothing; the service's uprobe on it is how the service learns of the
- * memory. Without memory (null) the collector could not be set up, and `bytes` is the
- * errno value. */
+ * memory. Without memory (null) the collector could not be set up, and `bytes` is a
+ * failure (setup_failure.h). */
 
 #define ROCATTACH_COLLECTOR_UNLOADED "rocattach_collector_unloaded"
 /* void rocattach_collector_unloaded(void): does nothing; called (noinline, exported) at

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kContainerIdDigits = 64;
 constexpr size_t kMostNumberDigits = 20;
+constexpr size_t kMostNameBytes = 64;
 
 bool IsHex(absl::string_view text, size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
@@ -55,13 +56,14 @@ std::string PodUid(absl::string_view name) {
 }
 
 // "ID", or "RUNTIME-ID.scope"; empty if it is no container's group. The monitor of a
-// container (crio-conmon-ID.scope, libpod-conmon-ID.scope) is not in it.
+// container (crio-conmon-ID.scope, libpod-conmon-ID.scope) is not in it. Podman with
+// --cgroups=split, as systemd units of quadlets have it: libpod-payload-ID.
 std::string ContainerId(absl::string_view name) {
   absl::ConsumeSuffix(&name, ".scope");
   if (const size_t dash = name.rfind('-'); dash != absl::string_view::npos) {
     const absl::string_view runtime = name.substr(0, dash);
     constexpr absl::string_view kRuntimes[] = {"docker", "cri-containerd", "crio",
-                                               "libpod", "nerdctl"};
+                                               "libpod", "libpod-payload", "nerdctl"};
     if (std::find(std::begin(kRuntimes), std::end(kRuntimes), runtime) ==
         std::end(kRuntimes)) {
       return "";
@@ -69,6 +71,33 @@ std::string ContainerId(absl::string_view name) {
     name.remove_prefix(dash + 1);
   }
   return IsHex(name, kContainerIdDigits) ? std::string(name) : "";
+}
+
+// A name as systemd-nspawn and LXC allow it; else empty.
+std::string MachineName(absl::string_view name) {
+  const bool valid = !name.empty() && name.size() <= kMostNameBytes &&
+                     std::all_of(name.begin(), name.end(), [](char c) {
+                       return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                              c == '-' || c == '_' || c == '.';
+                     });
+  return valid ? std::string(name) : "";
+}
+
+// The machine whose group this is if a group "payload" is below: "machine-NAME.scope",
+// or "systemd-nspawn@NAME.service". A virtual machine has no such group.
+std::string NspawnName(absl::string_view name) {
+  if (!(absl::ConsumePrefix(&name, "machine-") &&
+        absl::ConsumeSuffix(&name, ".scope")) &&
+      !(absl::ConsumePrefix(&name, "systemd-nspawn@") &&
+        absl::ConsumeSuffix(&name, ".service"))) {
+    return "";
+  }
+  return MachineName(absl::StrReplaceAll(name, {{"\\x2d", "-"}}));
+}
+
+// The container whose group this is; empty if it is none's.
+std::string LxcName(absl::string_view name) {
+  return absl::ConsumePrefix(&name, "lxc.payload.") ? MachineName(name) : "";
 }
 
 bool IsSlurm(absl::string_view name) {
@@ -92,10 +121,10 @@ class PathReader {
       ReadPod(name);
       ReadJob(name);
     }
-    if (std::string id = ContainerId(name);
-        !id.empty() && found_->container_id.empty()) {
-      found_->container_id = std::move(id);
-    }
+    std::string id = name == "payload" ? machine_ : ContainerId(name);
+    if (id.empty()) id = LxcName(name);
+    if (found_->container_id.empty()) found_->container_id = std::move(id);
+    machine_ = NspawnName(name);
   }
 
  private:
@@ -123,6 +152,7 @@ class PathReader {
 
   WorkloadIdentity* found_;
   bool of_user_ = false, in_kubepods_ = false, in_slurm_ = false;
+  std::string machine_;  // of the group above
 };
 
 void Complete(const std::string& from, std::string* to) {

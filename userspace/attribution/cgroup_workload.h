@@ -9,8 +9,9 @@ namespace rocattach {
 
 // Fills in container_id, pod_uid, slurm_job and slurm_step from the text of
 // /proc/PID/cgroup, as far as they are in it; other fields are unchanged. Knows
-// Docker, containerd, CRI-O and Podman with the systemd and the cgroupfs driver, the
-// kubelet, and Slurm, in the unified hierarchy (preferred) and the older ones.
+// Docker, containerd, CRI-O and Podman with the systemd and the cgroupfs driver,
+// systemd-nspawn and LXC (whose containers have names), the kubelet, and Slurm, in the
+// unified hierarchy (preferred) and the older ones.
 //
 // Of nested groups the outermost counts, because what is below may have been made by
 // the process itself: a container in a container is attributed to the outer one. A

@@ -19,6 +19,9 @@ struct WorkloadIdentity {
   std::string node;
   std::string slurm_job;   // a number, for a part of a job array its own
   std::string slurm_step;  // a number, or "batch", "extern", "interactive"
+  // Numbers, of a part of a job array only, as the process's environment says.
+  std::string slurm_array_job;
+  std::string slurm_array_task;
   uint64_t cgroup_id = 0;  // in the unified hierarchy; 0: unknown
 
   bool operator==(const WorkloadIdentity&) const = default;

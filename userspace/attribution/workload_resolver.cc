@@ -58,13 +58,11 @@ absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
   } else {
     found.unreadable = true;
   }
-  if (workload.slurm_job.empty()) {
-    auto environment = ReadFile(folder + "/environ", kMostEnvironmentBytes);
-    if (!environment.ok()) {
-      found.unreadable = true;
-    } else if (!FillFromEnvironment(*environment, &workload)) {
-      found.invalid = true;
-    }
+  if (auto environment = ReadFile(folder + "/environ", kMostEnvironmentBytes);
+      !environment.ok()) {
+    found.unreadable |= workload.slurm_job.empty();
+  } else if (!FillFromEnvironment(*environment, &workload)) {
+    found.invalid = true;
   }
   // At the end: then all of it was this process's.
   const absl::Status lives = CheckLives(process, folder);
@@ -77,10 +75,12 @@ WorkloadResolver::WorkloadResolver(FoundFunction found)
     : WorkloadResolver(Options{.found = std::move(found)}) {}
 
 WorkloadResolver::WorkloadResolver(Options options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)),
+      readers_("rwa-workload", /*most_per_user=*/1),
+      thread_([this] { Run(); }) {}
 
 WorkloadResolver::~WorkloadResolver() {
-  Stop();
+  (void)Stop(absl::Hours(1));
 }
 
 void WorkloadResolver::Request(const ProcessId& process, uint64_t cgroup_id) {
@@ -92,12 +92,13 @@ void WorkloadResolver::Request(const ProcessId& process, uint64_t cgroup_id) {
   waiting_.push_back({.process = process, .cgroup_id = cgroup_id});
 }
 
-void WorkloadResolver::Stop() {
+bool WorkloadResolver::Stop(absl::Duration patience) {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  return readers_.Stop(patience);
 }
 
 WorkloadFailures WorkloadResolver::failures() const {
@@ -130,8 +131,12 @@ void WorkloadResolver::Read(Task* task) {
   auto workload = ReadWorkload(task->process, options_.proc, &reading);
   const bool lives = workload.ok();
   // Asked for each of them, so that it is known when the group is gone.
-  if (lives) paths_.Note(task->cgroup_id, reading.cgroup);
-  const auto path = paths_.Find(task->cgroup_id);
+  absl::StatusOr<std::string> path;
+  {
+    absl::MutexLock lock(&paths_mutex_);
+    if (lives) paths_.Note(task->cgroup_id, reading.cgroup);
+    path = paths_.Find(task->cgroup_id);
+  }
   const bool last = task->tries + 1 >= options_.most_tries;
   task->is_read = !lives || !reading.unreadable || last;
   if (lives) task->workload = *std::move(workload);
@@ -144,17 +149,30 @@ void WorkloadResolver::Read(Task* task) {
   if (reading.invalid) ++failures_.invalid;
 }
 
+void WorkloadResolver::StartReading(Task task) {
+  const uid_t uid = UserOf(task.process.pid);
+  auto read = [this, task = std::move(task)]() mutable {
+    Read(&task);
+    task.was_read = true;
+    absl::MutexLock lock(&mutex_);
+    waiting_.push_front(std::move(task));
+  };
+  if (readers_.Run(uid, read)) return;
+  absl::MutexLock lock(&mutex_);
+  ++failures_.crowded;
+}
+
 void WorkloadResolver::Try(Task task) {
-  const WorkloadIdentity before = task.workload;
-  if (!task.is_read) Read(&task);
+  task.was_read = false;
   bool complete = task.is_read;
   if (options_.complete != nullptr &&
       !options_.complete(task.process, &task.workload)) {
     complete = false;
   }
-  if (task.tries == 0 || !(task.workload == before)) {
+  if (task.tries == 0 || !(task.workload == task.before)) {
     options_.found(task.process, task.workload);
   }
+  task.before = task.workload;
   if (++task.tries >= options_.most_tries || complete) return;
   const absl::Time when =
       absl::Now() + options_.first_pause * (int64_t{1} << (task.tries - 1));
@@ -164,7 +182,13 @@ void WorkloadResolver::Try(Task task) {
 
 void WorkloadResolver::Run() {
   Task task;
-  while (Take(&task)) Try(std::move(task));
+  while (Take(&task)) {
+    if (task.is_read || task.was_read) {
+      Try(std::move(task));
+    } else {
+      StartReading(std::move(task));
+    }
+  }
 }
 
 }  // namespace rocattach

@@ -17,6 +17,7 @@
 #include "userspace/attribution/cgroup_paths.h"
 #include "userspace/attribution/workload.h"
 #include "userspace/base/process.h"
+#include "userspace/base/user_threads.h"
 
 namespace rocattach {
 
@@ -51,6 +52,8 @@ absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
                                               const std::string& proc = "/proc",
                                               WorkloadReading* reading = nullptr);
 
+// Processes are read on threads of their users: the text of an environment lies in the
+// memory of its process, which can keep a reader waiting.
 class WorkloadResolver {
  public:
   // Requests that wait for the first reading, and that wait to be tried again; further
@@ -82,8 +85,10 @@ class WorkloadResolver {
   // Does not wait; any thread. `cgroup_id` is what the event of the process says.
   void Request(const ProcessId& process, uint64_t cgroup_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Finishes the current request, and forgets the others.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Finishes the current requests, and forgets the others. False if a process is still
+  // being read after `patience`: this object, and what the options' functions use, must
+  // not be destroyed then.
+  bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
   // So far; any thread.
   WorkloadFailures failures() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -92,24 +97,29 @@ class WorkloadResolver {
     ProcessId process = {};
     uint64_t cgroup_id = 0;
     int tries = 0;
-    bool is_read = false;  // all that there is in the process, or it has ended
-    WorkloadIdentity workload = {};  // of the last try
+    bool was_read = false;  // in this try
+    bool is_read = false;   // all that there is in the process, or it has ended
+    WorkloadIdentity before = {}, workload = {};  // of the last two tries
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // The next one that is due. False if the resolver stops.
   bool Take(Task* task) ABSL_LOCKS_EXCLUDED(mutex_);
   void Try(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Has the process read on a thread of its user; the task is taken again then.
+  void StartReading(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
   // Fills in what the process and its control group say.
-  void Read(Task* task) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Read(Task* task) ABSL_LOCKS_EXCLUDED(mutex_, paths_mutex_);
 
   const Options options_;
-  CgroupPaths paths_;  // the thread's
+  absl::Mutex paths_mutex_;
+  CgroupPaths paths_ ABSL_GUARDED_BY(paths_mutex_);
   mutable absl::Mutex mutex_;
   std::deque<Task> waiting_ ABSL_GUARDED_BY(mutex_);
   std::multimap<absl::Time, Task> again_ ABSL_GUARDED_BY(mutex_);  // by when
   WorkloadFailures failures_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  UserThreads readers_;
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "userspace/base/human.h"
 #include "userspace/cli/attach_words.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/output_pause.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/watch/target_stderr.h"
 
@@ -175,10 +177,12 @@ void AttachConsole::OnVerdict(const v1::Process& process,
     return PrintReady();
   }
   if (!result.attached) {
+    const std::optional<std::string> why = said_.Take(pid, result.problem);
+    if (!why.has_value()) return;
     return out_.Say({.level = result.passed ? LogLevel::kInfo : LogLevel::kWarning,
                      .event = "not_attached",
                      .message = absl::StrCat("process ", pid, " (", result.name,
-                                             ") was not attached to: ", result.problem),
+                                             ") was not attached to: ", *why),
                      .pid = pid,
                      .comm = result.name,
                      .reason = ReasonName(verdict.reason())});
@@ -254,7 +258,7 @@ void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
                        {"pid", pid},
                        {"reason", ReasonOf(why)},
                        {"detail", detail}});
-  } else {
+  } else if (said_.Take(pid, detail).has_value()) {
     out_.Say({.level = LogLevel::kWarning,
               .event = "not_attached",
               .message = detail,
@@ -293,6 +297,12 @@ void AttachConsole::OnNotBelievable(const v1::Process& process,
       absl::StrCat("reports impossible numbers and is no longer read: ", why);
 }
 
+void AttachConsole::OnUnseenWork(const v1::Process& process, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  results_[static_cast<pid_t>(process.pid())].problem =
+      absl::StrCat("uses GPUs in a way that is not recorded: ", why);
+}
+
 void AttachConsole::OnRecordingPaused(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
@@ -300,7 +310,7 @@ void AttachConsole::OnRecordingPaused(const absl::Status& why) {
   } else {
     out_.Say({.level = LogLevel::kError,
               .event = "recording_paused",
-              .message = absl::StrCat("recording is paused: ", why.message())});
+              .message = PausedText(why)});
   }
 }
 
@@ -317,16 +327,18 @@ void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
 
 void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   absl::MutexLock lock(&mutex_);
-  results_[pid].problem = absl::StrCat("the session was refused: ", why);
+  const std::string problem = absl::StrCat("the session was refused: ", why);
+  results_[pid].problem = problem;
   results_[pid].missing = {{"what the session was to record", why}};
   if (options_.json) {
     out_.AddEvent(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}});
-  } else {
+  } else if (const auto text = said_.Take(pid, why); text.has_value()) {
     out_.Say({.level = LogLevel::kWarning,
               .event = "session_refused",
-              .message = absl::StrCat("process ", pid, ": session refused: ", why),
+              .message = absl::StrCat("process ", pid, ": session refused: ", *text),
               .pid = pid});
   }
+  results_[pid].problem_said = !options_.json;
 }
 
 void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
@@ -337,10 +349,12 @@ void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left
         Json{{"event", "left_out"}, {"pid", pid}, {"missing", MissingJson(left_out)}});
     return;
   }
-  for (const LeftOut& one : left_out) {
+  for (const LeftOut& one : ByReason(left_out)) {
+    const auto text = said_.Take(pid, one.Text());
+    if (!text.has_value()) continue;
     out_.Say({.level = LogLevel::kWarning,
               .event = "session_left_out",
-              .message = absl::StrCat("process ", pid, ": recorded ", one.Text()),
+              .message = absl::StrCat("process ", pid, ": recorded ", *text),
               .pid = pid});
   }
 }
@@ -405,6 +419,18 @@ AttachResult AttachConsole::SummarizeAll() {
                         : AttachResult::kNothingHappened;
 }
 
+void AttachConsole::SayFiles(const std::vector<std::string>& files) {
+  const auto attached = [](const auto& entry) { return entry.second.attached; };
+  const bool any = std::any_of(results_.begin(), results_.end(), attached) ||
+                   std::any_of(former_.begin(), former_.end(), attached);
+  for (const std::string& file : files) {
+    out_.Say({.event = "wrote",
+              .message = absl::StrCat(
+                  any ? "recorded in " : "nothing was recorded; the verdicts are in ",
+                  file, "; read it with rocattach report ", file)});
+  }
+}
+
 AttachResult AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
   GiveUpAwaited();
@@ -422,23 +448,22 @@ AttachResult AttachConsole::Summarize(const RunResult& result) {
               .message = absl::StrCat("the output is incomplete: ",
                                       result.output_status.message())});
   }
-  if (options_.json) {
-    // Nothing is missing where nothing happened.
-    Json line = {{"event", "end"},
-                 {"complete", outcome != AttachResult::kNotRecorded},
-                 {"files", result.files}};
-    if (!result.output_status.ok()) {
-      line["output_error"] = std::string(result.output_status.message());
-    }
-    out_.AddEvent(line);
-  } else if (!options_.quiet) {
-    for (const std::string& file : result.files) {
-      out_.Say({.event = "wrote",
-                .message = absl::StrCat("recorded in ", file,
-                                        "; read it with rocattach report ", file)});
-    }
-  }
+  if (!options_.json && !options_.quiet) SayFiles(result.files);
   return outcome;
+}
+
+void AttachConsole::PrintEnd(const RunResult& result, AttachResult outcome,
+                             const absl::Status& converted) {
+  if (!options_.json) return;
+  absl::MutexLock lock(&mutex_);
+  absl::Status output = result.output_status;
+  output.Update(converted);
+  // Nothing is missing where nothing happened.
+  Json line = {{"event", "end"},
+               {"complete", outcome != AttachResult::kNotRecorded && converted.ok()},
+               {"files", result.files}};
+  if (!output.ok()) line["output_error"] = std::string(output.message());
+  out_.AddEvent(line);
 }
 
 }  // namespace rocattach

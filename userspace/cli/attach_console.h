@@ -20,6 +20,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/cli/attach_output.h"
 #include "userspace/cli/attach_result.h"
+#include "userspace/cli/said_reasons.h"
 #include "userspace/cli/terminal/log_line.h"
 #include "userspace/service/watcher.h"
 
@@ -58,6 +59,9 @@ class AttachConsole : public WatcherObserver {
   void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
   // After the run: prints one result for each process.
   AttachResult Summarize(const RunResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The last event for programs. `converted`: of the outputs that were asked for.
+  void PrintEnd(const RunResult& result, AttachResult outcome,
+                const absl::Status& converted) ABSL_LOCKS_EXCLUDED(mutex_);
   // Every process that was asked for has a verdict.
   bool decided() const ABSL_LOCKS_EXCLUDED(mutex_);
   // A process is attached.
@@ -68,6 +72,8 @@ class AttachConsole : public WatcherObserver {
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNotBelievable(const v1::Process& process, const std::string& why) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnUnseenWork(const v1::Process& process, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecordingPaused(const absl::Status& why) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecordingResumed(uint64_t records_lost) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -94,6 +100,8 @@ class AttachConsole : public WatcherObserver {
   void AnnounceAttach(ProcessResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnnounceDetach(const ProcessResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SayFiles(const std::vector<std::string>& files)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The recording ends while processes are waited for.
   void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintNotAttached(pid_t pid, const absl::Status& why)
@@ -115,6 +123,7 @@ class AttachConsole : public WatcherObserver {
   // Those whose process has become another one since, by exec or because its number is
   // used again.
   std::vector<std::pair<pid_t, ProcessResult>> former_ ABSL_GUARDED_BY(mutex_);
+  SaidReasons said_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t attached_ ABSL_GUARDED_BY(mutex_) = 0;  // verdicts

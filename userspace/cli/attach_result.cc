@@ -76,7 +76,11 @@ std::string ResultText(pid_t pid, const ProcessResult& process, bool recording) 
   for (const Loss& loss : losses) {
     if (!loss.help.empty()) absl::StrAppend(&text, "; ", loss.help);
   }
-  if (!process.problem.empty()) absl::StrAppend(&text, "; ", process.problem);
+  if (process.problem_said) {
+    absl::StrAppend(&text, "; the session was refused, see above");
+  } else if (!process.problem.empty()) {
+    absl::StrAppend(&text, "; ", process.problem);
+  }
   return text;
 }
 

@@ -34,8 +34,9 @@ struct ProcessResult {
   std::string awaited_for;      // why it cannot be now
   v1::WindowEvent window;       // if there was one
   uint64_t retry_until_ns = 0;  // 0: nothing is tried again
-  std::string problem;  // of a process that is not attached, or not as requested
-  std::string reason;   // the same as a word; empty: it is attached
+  std::string problem;        // of a process that is not attached, or not as requested
+  bool problem_said = false;  // a line of its own has all of it
+  std::string reason;         // the same as a word; empty: it is attached
   std::vector<LeftOut> missing;
   bool announced = false;  // it was told about the attach
   bool ended = false;

@@ -3,20 +3,28 @@
 #include <stdio.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "userspace/base/human.h"
 #include "userspace/base/session_status.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/cli/attach_console.h"
 #include "userspace/cli/common/command_run.h"
 #include "userspace/cli/common/end_conversion.h"
+#include "userspace/cli/common/parent_process.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/terminal/enter_key.h"
 #include "userspace/cli/terminal/input_end.h"
+#include "userspace/doctor/start_checks.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/running_process.h"
@@ -27,6 +35,9 @@ namespace {
 
 constexpr int kExitCannotStart = 3;
 constexpr int kExitNothing = 4;
+
+// A look at a process takes some milliseconds, unless it is kept waiting.
+constexpr absl::Duration kCheckPatience = absl::Seconds(5);
 
 AttachConsoleOptions ConsoleOptions(const AttachRun& run, const WatchArguments& watch) {
   const bool stdout_taken = watch.watcher.output_file == "-" || !watch.command.empty();
@@ -108,22 +119,54 @@ int PrintError(const absl::Status& status, int exit_status, LogFormat log) {
 }
 
 // OK if the process can be attached to, now or later as far as the options say.
-absl::Status CheckAttachable(const AttachRun& run, pid_t pid) {
+absl::Status CheckAttachable(pid_t pid, bool wait, bool children) {
+  if (pid == MainProcess()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", pid, " is the one that is to attach"));
+  }
   if (absl::Status status = CheckIsProcess(pid); !status.ok()) return status;
   // Its children may have started their runtime.
-  if (run.children) return absl::OkStatus();
+  if (children) return absl::OkStatus();
   absl::Status status = CheckRuntimeStarted(pid);
   if (!absl::IsFailedPrecondition(status)) return status;
-  if (run.wait) return absl::OkStatus();
+  if (wait) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(status.message(), "; --wait waits until it does"));
 }
 
-// The processes that can be attached to. The console is told about the others.
-std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console) {
+// What no process can be attached for is said once, as 'rocattach doctor' says it.
+absl::StatusOr<std::unique_ptr<Watcher>> StartWatcher(const WatchArguments& watch,
+                                                      AttachConsole* console) {
+  if (const absl::Status start = CheckStart({.enters_all = false}).status;
+      !start.ok()) {
+    return absl::PermissionDeniedError(start.message());
+  }
+  return Watcher::Start(watch.watcher, console);
+}
+
+// The processes that can be attached to. The console is told about the others. `*kept`:
+// one of them keeps a thread, which does not end.
+std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console,
+                              bool* kept) {
+  struct Answers {
+    absl::Mutex mutex;
+    std::map<pid_t, absl::Status> of ABSL_GUARDED_BY(mutex);
+  };
+  const auto answers = std::make_shared<Answers>();
+  UserThreads threads("rocattach-check", /*most_per_user=*/2);
+  const std::set<pid_t> unread =
+      ReadProcesses(&threads, kCheckPatience, run.pids,
+                    [answers, wait = run.wait, children = run.children](pid_t pid) {
+                      absl::Status status = CheckAttachable(pid, wait, children);
+                      absl::MutexLock lock(&answers->mutex);
+                      answers->of[pid] = std::move(status);
+                    });
+  *kept = !unread.empty();
   std::set<pid_t> wanted;
+  absl::MutexLock lock(&answers->mutex);
   for (pid_t pid : run.pids) {
-    absl::Status status = CheckAttachable(run, pid);
+    const absl::Status status =
+        unread.contains(pid) ? KeepsReadersWaiting(pid) : answers->of[pid];
     if (!status.ok()) {
       console->Refuse(pid, status);
     } else {
@@ -165,11 +208,14 @@ absl::Status InterpretAttach(const CLI::App& app, const char* name,
   return status;
 }
 
-int RecordRunning(const AttachRun& run, WatchArguments* watch) {
+namespace {
+
+// `*kept`: a thread does not end.
+int RecordAttachable(const AttachRun& run, WatchArguments* watch, bool* kept) {
   AttachConsole console(ConsoleOptions(run, *watch));
-  watch->watcher.running = Attachable(run, &console);
+  watch->watcher.running = Attachable(run, &console, kept);
   if (watch->watcher.running.empty()) {
-    console.Summarize(RunResult());
+    console.PrintEnd({}, console.Summarize(RunResult()), absl::OkStatus());
     return kExitLosses;
   }
   watch->watcher.follow_children = run.children;
@@ -181,7 +227,7 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   if (!conversion.ok()) {
     return PrintError(conversion.status(), kExitCannotStart, watch->log_format);
   }
-  auto watcher = Watcher::Start(watch->watcher, &console);
+  auto watcher = StartWatcher(*watch, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());
     return kExitCannotStart;
@@ -211,16 +257,32 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   const AttachResult outcome = console.Summarize(*result);
   const bool counted = HasCounters(run, *result, watch->log_format);
   const bool finished = FinishOutputs(run, *result, counted);
-  const bool converted = *conversion == nullptr || (*conversion)->Finish();
-  if (!counted || !finished || !converted || outcome == AttachResult::kNotRecorded) {
-    return kExitLosses;
+  const absl::Status converted =
+      *conversion == nullptr ? absl::OkStatus() : (*conversion)->Finish();
+  console.PrintEnd(*result, outcome, converted);
+  int status = outcome == AttachResult::kRecorded ? kExitOk : kExitNothing;
+  if (!counted || !finished || !converted.ok() ||
+      outcome == AttachResult::kNotRecorded) {
+    status = kExitLosses;
   }
-  return outcome == AttachResult::kRecorded ? kExitOk : kExitNothing;
+  ExitIfKept(**watcher, status);
+  return status;
+}
+
+}  // namespace
+
+int RecordRunning(const AttachRun& run, WatchArguments* watch) {
+  return RunBelowParent([&] {
+    bool kept = false;
+    const int status = RecordAttachable(run, watch, &kept);
+    if (kept) ExitWithKept(status);
+    return status;
+  });
 }
 
 int RecordCommand(const AttachRun& run, WatchArguments* watch) {
   AttachConsole console(ConsoleOptions(run, *watch));
-  auto watcher = Watcher::Start(watch->watcher, &console);
+  auto watcher = StartWatcher(*watch, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());
     return kExitCannotStart;
@@ -231,11 +293,15 @@ int RecordCommand(const AttachRun& run, WatchArguments* watch) {
   if (!result.ok()) {
     return PrintError(result.status(), CommandExit(result.status()), watch->log_format);
   }
-  const bool complete = console.Summarize(*result) != AttachResult::kNotRecorded;
+  const AttachResult outcome = console.Summarize(*result);
+  const bool complete = outcome != AttachResult::kNotRecorded;
   const bool counted = HasCounters(run, *result, watch->log_format);
   const bool finished = FinishOutputs(run, *result, counted);
-  if (const int status = ExitStatusOfCommand(*result); status != 0) return status;
-  return complete && counted && finished ? kExitOk : kExitLosses;
+  console.PrintEnd(*result, outcome, absl::OkStatus());
+  int status = ExitStatusOfCommand(*result);
+  if (status == 0 && !(complete && counted && finished)) status = kExitLosses;
+  ExitIfKept(**watcher, status);
+  return status;
 }
 
 }  // namespace rocattach

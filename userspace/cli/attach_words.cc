@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "userspace/base/human.h"
+#include "userspace/stream/hold.h"
 
 namespace rocattach {
 
@@ -16,9 +17,7 @@ std::string EntryOf(const v1::WindowEvent& window) {
 }
 
 uint64_t StoppedNs(const v1::WindowEvent& window) {
-  const uint64_t begin =
-      window.mode() == v1::WINDOW_MODE_HELD ? window.hit_ns() : window.stopped_ns();
-  return window.released_ns() > begin ? window.released_ns() - begin : 0;
+  return HoldNs(window);
 }
 
 uint32_t StoppedThread(const v1::WindowEvent& window) {

@@ -193,7 +193,7 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run) {
           "MI300X_A1")
       ->type_name("NAME");
   command
-      ->add_option("--path", args->path,
+      ->add_option("--path,--output-directory", args->path,
                    "Directory of the recording, instead of the one that --name gives")
       ->type_name("DIR");
   AddMeasured(command, args.get());

@@ -7,10 +7,14 @@
 #include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/base/process.h"
@@ -19,12 +23,15 @@
 #include "userspace/cli/terminal/input_end.h"
 #include "userspace/listener/listener_session.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/service/run_duration.h"
 #include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int kLookMsec = 20;
 
 // How often the end was asked for: once is patient, twice is not.
 std::atomic<int> stop_requests = 0;
@@ -48,12 +55,40 @@ struct Target {
   std::unique_ptr<ListenerSession> session;
   bool attached = false;
   std::string problem;  // empty: none
+  // From when the tool is being detached on.
+  bool had_ended = false;
+  std::optional<ToolFailure> not_detached;
+  std::thread detaching;
+};
+
+// Whether the duration is over. It does not wait for long for a process that does not
+// answer its attach.
+class Duration {
+ public:
+  explicit Duration(uint64_t msec) : ns_(msec * 1'000'000) {}
+
+  void NoteAttached() {
+    uint64_t none = 0;
+    first_ns_.compare_exchange_strong(none, BootNs());
+  }
+  // `ready`: no attach is under way. On one thread at a time.
+  bool IsOver(bool ready) {
+    if (ns_ == 0) return false;
+    const uint64_t now_ns = BootNs();
+    const uint64_t began_ns = began_.BeganNs(now_ns, first_ns_, ready);
+    return began_ns != 0 && now_ns >= began_ns + ns_;
+  }
+
+ private:
+  const uint64_t ns_;  // 0: there is none
+  std::atomic<uint64_t> first_ns_ = 0;
+  RunDuration began_;
 };
 
 class ToolAttach {
  public:
   ToolAttach(const ToolAttachOptions& options, const std::vector<pid_t>& pids)
-      : options_(options) {
+      : options_(options), duration_(options.duration_msec) {
     if (options.timeout_msec != 0) {
       limits_.attach_msec = limits_.detach_msec = options.timeout_msec;
     }
@@ -71,13 +106,21 @@ class ToolAttach {
  private:
   void Print(const Json& json) const;
   void Say(absl::string_view text) const;
+  void AttachAll();
   void Attach(Target* target);
   void Wait();
+  // Begins to detach from all that are attached, each on a thread of its own: none
+  // waits for another one's answer.
+  void BeginDetach() ABSL_LOCKS_EXCLUDED(mutex_);
   void Detach(Target* target);
   bool AnyAttached() const;
 
   const ToolAttachOptions& options_;
   ToolLimits limits_;
+  Duration duration_;
+  // Guards what of a target is read while others are being attached to: `attached`,
+  // and what follows it.
+  absl::Mutex mutex_;
   std::vector<Target> targets_;
   std::string not_detached_;
   bool all_ = true;
@@ -106,12 +149,27 @@ void ToolAttach::Refuse(pid_t pid, const std::string& reason,
   }
 }
 
+void ToolAttach::AttachAll() {
+  std::atomic<bool> attaching = true;
+  std::thread watch([&] {
+    while (attaching && !duration_.IsOver(/*ready=*/false)) usleep(kLookMsec * 1000);
+    if (attaching) BeginDetach();
+  });
+  for (Target& target : targets_) Attach(&target);
+  attaching = false;
+  watch.join();
+}
+
 void ToolAttach::Attach(Target* target) {
   target->session = std::make_unique<ListenerSession>(target->pid, limits_);
   auto failure = target->session->Attach(options_.tools, ToolVariables(environ), [] {
     return stop_requests.load(std::memory_order_relaxed) > 1;
   });
-  target->attached = !failure.has_value();
+  {
+    absl::MutexLock lock(&mutex_);
+    target->attached = !failure.has_value();
+  }
+  if (!failure.has_value()) duration_.NoteAttached();
   if (failure.has_value()) {
     all_ = false;
     target->problem = failure->detail;
@@ -156,11 +214,8 @@ void ToolAttach::Wait() {
   if (enter.watching() && !options_.quiet && !options_.json) {
     Say("press Enter or Ctrl-C to detach");
   }
-  const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
-  const uint64_t duration_ns = options_.duration_msec * 1'000'000;
-  constexpr int kLookMsec = 20;
   while (AnyAttached() && stop_requests.load() == 0) {
-    if (duration_ns != 0 && ClockNs(CLOCK_MONOTONIC) - begin_ns >= duration_ns) return;
+    if (duration_.IsOver(/*ready=*/true)) return;
     if (!enter.watching()) {
       usleep(kLookMsec * 1000);
     } else if (enter.Pressed(kLookMsec)) {
@@ -169,12 +224,24 @@ void ToolAttach::Wait() {
   }
 }
 
+void ToolAttach::BeginDetach() {
+  absl::MutexLock lock(&mutex_);
+  for (Target& target : targets_) {
+    if (!target.attached || target.detaching.joinable()) continue;
+    target.had_ended = target.session->target_ended();
+    target.detaching =
+        std::thread([&target] { target.not_detached = target.session->Detach(); });
+  }
+}
+
 void ToolAttach::Detach(Target* target) {
   std::string status = "not-attached";
   if (target->attached) {
-    const bool ended = target->session->target_ended();
-    auto failure = target->session->Detach();
-    status = failure.has_value() ? "not-detached" : ended ? "ended" : "detached";
+    target->detaching.join();
+    const std::optional<ToolFailure>& failure = target->not_detached;
+    status = failure.has_value() ? "not-detached"
+             : target->had_ended ? "ended"
+                                 : "detached";
     if (failure.has_value()) {
       all_ = false;
       target->problem = not_detached_ = failure->detail;
@@ -205,9 +272,10 @@ void ToolAttach::Detach(Target* target) {
 
 int ToolAttach::Run() {
   StopOnSignals();
-  for (Target& target : targets_) Attach(&target);
+  AttachAll();
   if (options_.json) Print(Json{{"event", "ready"}});
   Wait();
+  BeginDetach();
   for (Target& target : targets_) Detach(&target);
   if (options_.json) {
     Json line = {{"event", "end"}, {"complete", all_}, {"files", Json::array()}};

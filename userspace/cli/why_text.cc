@@ -80,6 +80,8 @@ std::string WorkloadText(const v1::Workload& workload) {
   add("node", workload.node());
   add("Slurm job", workload.slurm_job());
   add("step", workload.slurm_step());
+  add("of array", workload.slurm_array_job());
+  add("task", workload.slurm_array_task());
   return text;
 }
 

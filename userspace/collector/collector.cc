@@ -1,6 +1,10 @@
 #include "userspace/collector/collector.h"
 
+#include <sys/auxv.h>
+
 #include <new>
+
+#include "userspace/collector/common/own_stack.h"
 
 namespace rocattach::collector {
 
@@ -12,7 +16,8 @@ namespace {
 void BeginService() {
   // The thread of a late attach is in the middle of the program's work.
   if (!g_process.late()) g_process.WaitForService();
-  TakeHsaPlan(nullptr);
+  // Without memory for a stack our thread does it.
+  (void)OnOwnStack([] { TakeHsaPlan(nullptr); });
   g_process.worker.Wake();
 }
 
@@ -41,9 +46,19 @@ void StartAnewInChild() {
   new (&g_collector) Collector();
 }
 
+constexpr BackendReason kSdkInUse = {
+    ROCATTACH_BACKEND_REASON_SDK_ERROR,
+    "rocprofiler-sdk took its tools before hsa_init, for another tool in the process "
+    "(HIP 6 and later ask for them that early), and takes no more"};
+
 // Arranges for the runtime to call us. 0 or an errno.
 int Enter() {
   Process& p = g_process;
+  g_hsa.live_reason = &kDefaultBackend;
+  if (p.config.backend == ROCATTACH_BACKEND_SDK && SdkHasItsTools()) {
+    p.config.backend = ROCATTACH_BACKEND_HSA_TOOLS;
+    g_hsa.live_reason = &kSdkInUse;
+  }
   if (p.config.backend < ROCATTACH_BACKEND_SDK) {
     const char* why = g_hsa.live.Install(
         reinterpret_cast<const void*>(p.config.window_address), p.late());
@@ -80,15 +95,36 @@ bool WaitsForSdk() {
          !g_collector.sdk.in_force();
 }
 
+// Why rocprofiler-sdk was requested and has not called us. In OnLoad, when the runtime
+// has registered already, if it does that.
+BackendReason WhyNotAsked() {
+  if (FindRegisterFunction("rocprofiler_register_library_api_table") == nullptr) {
+    return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
+            "the process has no rocprofiler-register"};
+  }
+  // A version that does not say whether it has its tools.
+  if (FindSdkFunction("rocprofiler_set_api_table") != nullptr) return kSdkInUse;
+  // As for any variable that could bring foreign code.
+  if (getauxval(AT_SECURE) != 0) {
+    return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
+            "rocprofiler-sdk takes no tools in a program that gains privileges "
+            "(AT_SECURE)"};
+  }
+  if (IsRegisterOff()) {
+    return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
+            "ROCPROFILER_REGISTER_ENABLED switches rocprofiler-register off in this "
+            "process"};
+  }
+  return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
+          "the HSA runtime did not register with rocprofiler-register"};
+}
+
 // Why the HSA backend is used.
 BackendReason WhyHsa() {
   const SdkBackend& sdk = g_collector.sdk;
-  if (g_process.config.backend < ROCATTACH_BACKEND_SDK) return kDefaultBackend;
+  if (g_process.config.backend < ROCATTACH_BACKEND_SDK) return *g_hsa.live_reason;
   if (sdk.reason() != ROCATTACH_BACKEND_REASON_NONE) return {sdk.reason(), sdk.text()};
-  return {
-      ROCATTACH_BACKEND_REASON_NO_REGISTER,
-      "the runtime did not ask rocprofiler-register for its tools, or that found no "
-      "rocprofiler-sdk"};
+  return WhyNotAsked();
 }
 
 }  // namespace
@@ -130,12 +166,17 @@ int Start(const rocattach_collector_config* config) {
 bool Load(ApiTableRoot* root) {
   Process& p = g_process;
   if (!p.guard.Ours()) return true;
-  {
+  bool armed = false;
+  const bool called = OnOwnStack([&] {
     TinyLockHolder hold(p.start_lock);
     p.environment.Restore();
-    if (g_collector.sdk.in_force() || !g_hsa.Arm(root, WhyHsa())) return true;
+    armed = !g_collector.sdk.in_force() && g_hsa.Arm(root, WhyHsa());
+  });
+  if (!called) {
+    p.environment.Restore();
+    if (!g_collector.sdk.in_force()) g_hsa.RefuseWithoutStack();
   }
-  BeginService();
+  if (armed) BeginService();
   return true;
 }
 

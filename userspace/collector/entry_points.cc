@@ -23,10 +23,11 @@ ROCATTACH_EXPORT int rocattach_collector_start(
   rocattach::collector::ErrnoKeeper keep_errno;
   int error = rocattach::collector::Start(config);
   if (error != 0) {
-    // The service gets the errno value instead of an address, and need not wait.
+    // The service gets what has failed instead of an address, and need not wait.
     if (config != nullptr) {
-      rocattach_collector_ready(nullptr, static_cast<uint64_t>(error),
-                                config->window_id);
+      rocattach_collector_ready(
+          nullptr, ROCATTACH_SETUP_FAILURE(rocattach::collector::FailedCall(), error),
+          config->window_id);
     }
     return error;
   }

@@ -15,6 +15,7 @@
 #include "userspace/doctor/self_tests.h"
 #include "userspace/watch/library_path.h"
 #include "userspace/watch/library_scanner.h"
+#include "userspace/watch/translated_processes.h"
 
 namespace rocattach {
 
@@ -54,6 +55,7 @@ DoctorReport RunDoctor(const DoctorOptions& options) {
   report.checks.push_back(CheckFeatures(probe.get()));
   report.checks.push_back(CheckWindow(capabilities, probe.get()));
   probe.reset();
+  report.checks.push_back(CheckTranslators(TranslatedProcesses::WhatIsLacking()));
 
   LibraryScanOptions scan_options;
   scan_options.extra_paths = options.libraries;

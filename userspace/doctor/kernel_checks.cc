@@ -28,7 +28,7 @@ namespace rocattach {
 namespace {
 
 // The oldest kernel that scripts/test-kernels boots.
-constexpr KernelVersion kOldestTested = {6, 1};
+constexpr KernelVersion kOldestTested = {5, 10};
 
 // A setting of /proc/sys as a number; nothing if it is not there.
 std::optional<int> ReadSetting(const Machine& machine, absl::string_view path) {
@@ -91,13 +91,11 @@ Check CheckKernel(absl::string_view release, absl::string_view machine) {
     check.meaning = "The kernel's version number cannot be parsed.";
     check.remedy = "See the check 'hold', which tries the features.";
   } else if (*version < kOldestTested) {
-    check.state = CheckState::kWarning;
+    check.state = CheckState::kNote;
     check.meaning = absl::StrFormat(
         "Kernels before Linux %d.%d are not tested. The checks 'hold', 'features' and "
         "'window' try the features of this one.",
         kOldestTested.major, kOldestTested.minor);
-    check.remedy = absl::StrFormat("Boot Linux %d.%d or later.", kOldestTested.major,
-                                   kOldestTested.minor);
   }
   return check;
 }
@@ -268,6 +266,21 @@ Check CheckProcMem(const Machine& machine) {
     check.found = absl::StrCat("proc_mem.force_override=", force);
     check.meaning = "A tracer may write its tracee's code pages.";
   }
+  return check;
+}
+
+Check CheckTranslators(absl::string_view lacking) {
+  Check check = {.name = "translators", .found = "Valgrind, qemu-user"};
+  if (lacking.empty()) {
+    check.meaning = "Programs under these run as without the service, and are passed.";
+    return check;
+  }
+  check.state = CheckState::kWarning;
+  check.meaning = std::string(lacking);
+  check.remedy =
+      "Run as root, on a kernel with CONFIG_FANOTIFY=y and without the boot option "
+      "proc_mem.force_override=never or =ptrace; or stop the service while such "
+      "programs run.";
   return check;
 }
 

@@ -48,6 +48,10 @@ std::string TryCollectorMemory();
 // "proc-mem": boot options that forbid forced writes through /proc/PID/mem.
 Check CheckProcMem(const Machine& machine);
 
+// "translators": whether probes leave programs under Valgrind and qemu-user alone.
+// `lacking`: why not (TranslatedProcesses::WhatIsLacking).
+Check CheckTranslators(absl::string_view lacking);
+
 // "clock": the clock source. A slow one makes every time stamp slow.
 Check CheckClock(const Machine& machine);
 

@@ -1,5 +1,9 @@
 #include "userspace/doctor/privilege_checks.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <sys/ptrace.h>
+
 #include <array>
 #include <string>
 #include <vector>
@@ -62,6 +66,11 @@ constexpr std::array<CapabilityUse, 8> kUses = {{
      CheckState::kNote,
      [](const Capabilities& c) { return c.Has(Capabilities::kKill); }},
 }};
+
+// Whether a filter lets ptrace through to the kernel: there is never such a process.
+bool MayCallPtrace() {
+  return ptrace(PTRACE_SEIZE, INT_MAX, nullptr, nullptr) == -1 && errno == ESRCH;
+}
 
 // The options of the file system mounted at /proc, from a mountinfo file: the mount
 // point is the fifth field; after " - " come type, source and super options. The last
@@ -166,6 +175,15 @@ Check CheckSeccompOfSelf(const Machine& machine) {
   }
   if (ParseThreadStatus(*text).seccomp_mode == 0) {
     check.found = "this process has no filter";
+    return check;
+  }
+  if (!MayCallPtrace()) {
+    check.state = CheckState::kFailed;
+    check.found = "this process has a filter that forbids ptrace";
+    check.meaning = "No process can be attached to.";
+    check.remedy =
+        "Allow ptrace in the container's profile or the unit's SystemCallFilter, or "
+        "run the container with --security-opt seccomp=unconfined.";
     return check;
   }
   check.state = CheckState::kNote;

@@ -258,6 +258,9 @@ void Exporter::OnAccount(const FrameContext& at, const v1::LossAccount& account)
   if (kept.not_believable().size() > kMostDetail) {
     kept.mutable_not_believable()->resize(kMostDetail);
   }
+  if (kept.unseen_work().size() > kMostDetail) {
+    kept.mutable_unseen_work()->resize(kMostDetail);
+  }
 }
 
 void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {

@@ -77,7 +77,10 @@ void AttachSession::Handle(const std::string& line) {
       output_error_ = event->output_error;
       if (!event->files.empty()) {
         AttachLog(AttachLogLevel::kInfo,
-                  absl::StrCat("recorded in ", absl::StrJoin(event->files, ", ")));
+                  absl::StrCat(attached_.empty()
+                                   ? "nothing was recorded; the verdicts are in "
+                                   : "recorded in ",
+                               absl::StrJoin(event->files, ", ")));
       }
       break;
     case Kind::kOther:
@@ -91,12 +94,13 @@ std::string AttachSession::Errors() {
 }
 
 rocattach_status_t AttachSession::Attach(const std::string& program,
-                                         const std::vector<std::string>& options) {
+                                         const std::vector<std::string>& options,
+                                         uint32_t duration_msec) {
   std::vector<std::string> arguments = {"attach", "--json", "--detach-on-eof",
                                         absl::StrCat("--pid=", root_)};
   // Variables that mean the same are for commands: what the program calls decides.
   arguments.push_back(tree_ ? "--attach-children" : "--attach-children=false");
-  arguments.push_back("--attach-duration-msec=0");
+  arguments.push_back(absl::StrCat("--attach-duration-msec=", duration_msec));
   arguments.insert(arguments.end(), options.begin(), options.end());
   auto recorder = AttachCommand::Start(program, arguments);
   if (!recorder.ok()) {
@@ -161,8 +165,10 @@ rocattach_status_t AttachSession::Detach() {
     return ROCATTACH_STATUS_ERROR;
   }
   if (!output_error_.empty()) {
-    AttachLog(AttachLogLevel::kError, absl::StrCat("the recording of process ", root_,
-                                                   " is incomplete: ", output_error_));
+    // What the recorder has said of it names the files.
+    AttachLog(AttachLogLevel::kError,
+              absl::StrCat("the recording of process ", root_,
+                           " is incomplete: ", output_error_, Errors()));
     return ROCATTACH_STATUS_ERROR;
   }
   return ROCATTACH_STATUS_SUCCESS;

@@ -29,9 +29,11 @@ class AttachSession {
   ~AttachSession() = default;
 
   // Starts the recorder and waits until each process is attached to or refused. After
-  // an error only Has() says whether there is a recording nevertheless.
+  // an error only Has() says whether there is a recording nevertheless. It ends by
+  // itself after `duration_msec`; 0: it does not.
   rocattach_status_t Attach(const std::string& program,
-                            const std::vector<std::string>& options);
+                            const std::vector<std::string>& options,
+                            uint32_t duration_msec = 0);
   // Ends the recording and waits until the output is complete.
   void RequestEnd() { recorder_->RequestEnd(); }
   rocattach_status_t Detach();

@@ -98,7 +98,8 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
   // Also if memory runs out on the way.
   absl::Cleanup release = [this, pid] { Release(pid); };
   auto session = std::make_unique<AttachSession>(pid, tree, limits_);
-  const rocattach_status_t status = session->Attach(*program, OptionsOf(settings));
+  const rocattach_status_t status =
+      session->Attach(*program, OptionsOf(settings), settings.duration_msec);
   if (session->Has(pid)) {
     std::move(release).Cancel();
     std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -183,6 +184,9 @@ AttachSettings ReadAttachSettings(const EnvironmentReader& environment) {
   for (const char* name : kUnsupported) {
     if (IsSet(environment(name).value_or(""))) settings.ignored.push_back(name);
   }
+  // Of the Python module. ROCPROF_ATTACH_DURATION is for commands: a program detaches.
+  (void)absl::SimpleAtoi(environment("ROCATTACH_DURATION_MSEC").value_or(""),
+                         &settings.duration_msec);
   const std::string libraries = environment("ROCPROF_ATTACH_TOOL_LIBRARY").value_or("");
   for (absl::string_view library : absl::StrSplit(libraries, ':', absl::SkipEmpty())) {
     if (!IsOurs(library)) settings.tool_libraries.emplace_back(library);

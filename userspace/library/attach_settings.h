@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_LIBRARY_ATTACH_SETTINGS_H_
 #define ROCATTACH_USERSPACE_LIBRARY_ATTACH_SETTINGS_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@ struct AttachSettings {
   std::vector<std::string> options;
   // ROCPROF_ATTACH_TOOL_LIBRARY without empty parts and without our own libraries.
   std::vector<std::string> tool_libraries;
+  // After which a recording ends by itself, whatever its processes answer; 0: never.
+  uint32_t duration_msec = 0;
   // Variables that are set and have no effect.
   std::vector<std::string> ignored;
 };

@@ -34,6 +34,8 @@
  *                                  process that was started with ROCP_TOOL_ATTACH=1; it
  *                                  gets the variables ROCPROF_… and ROCP_… of the
  *                                  calling process
+ *   ROCATTACH_DURATION_MSEC        a recording ends by itself after this time, whatever
+ *                                  its processes answer; 0 (default): at the detach
  *   ROCATTACH_LOG_LEVEL            what is printed on standard error: fatal, error,
  *                                  warning (default), info or trace
  * They are ignored in set-user-ID programs. `rocattach` needs root, or the capabilities

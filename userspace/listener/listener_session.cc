@@ -40,7 +40,8 @@ constexpr uint64_t kAttachCall = 1, kDetachCall = 2, kEnvironmentCall = 3;
 constexpr uint32_t kEnvironmentMsec = 5'000;
 
 ToolFailure FromStep(const AttachFailure& failure) {
-  const bool busy = failure.reason == AttachReason::kUnsafeContext;
+  const bool busy = failure.reason == AttachReason::kUnsafeContext ||
+                    failure.reason == AttachReason::kForeignThread;
   return {busy ? "listener-busy" : std::string(AttachReasonName(failure.reason)),
           failure.detail};
 }
@@ -342,7 +343,8 @@ void ListenerSession::RestoreEnvironment() {
 
 // What a session that was killed has left: a second attach without a detach would be
 // more than tools expect.
-ListenerSession::Result ListenerSession::DetachEarlier() {
+ListenerSession::Result ListenerSession::DetachEarlier(
+    const std::function<bool()>& cancelled) {
   RemoteCallRequest request;
   request.pid = pid_;
   request.tid = listener_;
@@ -351,7 +353,7 @@ ListenerSession::Result ListenerSession::DetachEarlier() {
   RETURN_IF_STEP_FAILED(RemoteCall::FindEarlier(request, &earlier));
   if (!earlier.has_value() || !IsStillAttached(*earlier)) return std::nullopt;
   Result result = Call("rocprofiler_register_detach", library_.detach, {}, kDetachCall,
-                       limits_.detach_msec, nullptr);
+                       limits_.detach_msec, cancelled);
   // That it was not attached is no reason to give up.
   if (!result.has_value() || result->reason == "tool-refused") return std::nullopt;
   return result;
@@ -376,7 +378,7 @@ ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& t
   auto maps = Maps::Read(pid_);
   if (!maps.ok()) return FromStatus(maps.status());
   RETURN_IF_RESULT(FindTools(tools));
-  RETURN_IF_RESULT(DetachEarlier());
+  RETURN_IF_RESULT(DetachEarlier(cancelled));
   RETURN_IF_RESULT(RememberEnvironment(*maps, variables, cancelled));
   RETURN_IF_RESULT(Call("rocprofiler_register_attach", library_.attach,
                         {EnvironmentBuffer(variables), tool_ + '\0'}, kAttachCall,

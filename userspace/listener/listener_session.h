@@ -88,7 +88,7 @@ class ListenerSession {
   Result FindTools(const std::vector<std::string>& tools);
   std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
-  Result DetachEarlier();
+  Result DetachEarlier(const std::function<bool()>& cancelled);
   // A failure only if the thread has not come back; what cannot be read is kept.
   Result RememberEnvironment(const Maps& maps, const Variables& variables,
                              const std::function<bool()>& cancelled);

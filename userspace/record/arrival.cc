@@ -3,19 +3,42 @@
 #include <errno.h>
 #include <string.h>
 
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "injector/thread_status.h"
+#include "userspace/abi/setup_failure.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/end_verdict.h"
 
 namespace rocattach {
 namespace {
 
-// A collector that could not be set up reports an errno value.
-AttachFailure StartFailure(int error) {
+// The call that has failed, with a colon, as far as it is known.
+std::string FailedCall(uint64_t failure) {
+  static constexpr absl::string_view kCalls[ROCATTACH_SETUP_CALLS] = {
+      "",
+      "mmap: ",
+      "madvise: ",
+      "memfd_create: ",
+      "limit of file sizes: ",
+      "ftruncate: ",
+      "fcntl: ",
+      "mprotect: ",
+      "memory that is shared with the service: ",
+      "pthread_key_create: ",
+      "pthread_create: ",
+  };
+  const uint64_t call = failure >> 32;
+  return std::string(call < std::size(kCalls) ? kCalls[call] : "");
+}
+
+// A collector that could not be set up reports a ROCATTACH_SETUP_FAILURE.
+AttachFailure StartFailure(uint64_t failure) {
+  const int error = static_cast<int>(static_cast<uint32_t>(failure));
   const bool is_limit = error == EFBIG || error == EMFILE || error == ENFILE ||
                         error == ENOMEM || error == EAGAIN;
   const char* name = strerrorname_np(error);
@@ -23,6 +46,7 @@ AttachFailure StartFailure(int error) {
   return {is_limit ? AttachReason::kResourceLimit : AttachReason::kCollectorRefused,
           error,
           absl::StrCat("the collector could not be set up in the process (",
+                       FailedCall(failure),
                        name != nullptr ? name : absl::StrCat("errno ", error), ", ",
                        text != nullptr ? text : "", "), and has changed nothing")};
 }
@@ -43,7 +67,7 @@ Arrival MapArrival(const rocattach_event& event,
   Arrival arrival;
   arrival.event = event;
   if (event.ready.memory == 0) {
-    arrival.failure = StartFailure(static_cast<int>(event.ready.bytes_or_errno));
+    arrival.failure = StartFailure(event.ready.bytes_or_errno);
     return arrival;
   }
   // By thread ID: the process's first thread may have exited.

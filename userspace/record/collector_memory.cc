@@ -246,6 +246,11 @@ void CollectorMemory::SetRecording(bool recording) {
   FutexWake(&control()->command);
 }
 
+uint64_t CollectorMemory::baseline() const {
+  if (__atomic_load_n(&control()->recording, __ATOMIC_RELAXED) == 0) return 0;
+  return __atomic_load_n(&control()->recording_flags, __ATOMIC_RELAXED);
+}
+
 void CollectorMemory::SetSampling(uint32_t sampling) {
   __atomic_store_n(&control()->sampling, sampling, __ATOMIC_RELAXED);
 }

@@ -52,7 +52,8 @@ class CollectorMemory {
  public:
   // Maps [address, address + bytes) of process `pid`, which the target reports as its
   // collector's memory. Accepts only a sealed memfd with exactly the geometry of
-  // `config`. Never waits for the target.
+  // `config`. Waits for the target, as OpenTargetMemfd() does: not on a thread that
+  // others wait for.
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(
       pid_t pid, uint64_t address, uint64_t bytes,
       const rocattach_collector_config& config);
@@ -82,6 +83,8 @@ class CollectorMemory {
   // Starts or stops recording; takes effect in the target within microseconds, or with
   // its next operation.
   void SetRecording(bool recording);
+  // What is recorded apart from plans: ROCATTACH_RECORDING_*; 0 while it is stopped.
+  uint64_t baseline() const;
   // Which dispatches are recorded from the next one on: userspace/abi/sampling.h.
   void SetSampling(uint32_t sampling);
   // Writes a plan for the collector and wakes it; `image` is complete except for the

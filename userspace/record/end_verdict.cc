@@ -33,7 +33,8 @@ absl::string_view Progress(const Window& window, CollectorProgress collector) {
 absl::string_view Suspicion(uint32_t signal) {
   switch (signal) {
     case SIGSYS:
-      return "a seccomp filter of the process forbids a call that loading the "
+      return "a seccomp filter of the process, or its own dispatch of system calls "
+             "(PR_SET_SYSCALL_USER_DISPATCH), forbids a call that loading the "
              "collector "
              "needs, so the attach is the likely cause";
     case SIGXFSZ:
@@ -101,7 +102,9 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
           absl::StrCat("the process replaced its program by exec ", after, progress);
       return verdict;
     case v1::ProcessEnd::STILL_RUNNING:
-      if (!window.outcome.ok() && !reported) return VerdictOfLostThread(window);
+      if (!window.outcome.ok() && !reported) {
+        return VerdictOfLostThread(window, /*has_ended=*/false);
+      }
       // Not the process's doing, nor the collector's.
       verdict.verdict = Verdict::kPassed;
       verdict.reason = AttachReason::kNone;
@@ -123,10 +126,12 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
   }
 }
 
-EndVerdict VerdictOfLostThread(const Window& window) {
+EndVerdict VerdictOfLostThread(const Window& window, bool has_ended) {
   EndVerdict verdict;
-  verdict.detail = absl::StrCat(window.outcome.detail,
-                                "; the process runs on and was not attached to");
+  verdict.detail = absl::StrCat(
+      window.outcome.detail,
+      has_ended ? "; the process has ended, and was" : "; the process runs on and was",
+      " not attached to");
   return verdict;
 }
 

@@ -28,8 +28,8 @@ struct EndVerdict {
 EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
                         const v1::ProcessEnd& end);
 
-// The same for a process that runs on, but whose thread's fate is unknown.
-EndVerdict VerdictOfLostThread(const Window& window);
+// The same where the fate of the thread is not known; `has_ended`: the process has.
+EndVerdict VerdictOfLostThread(const Window& window, bool has_ended);
 
 // "SIGSEGV"; "signal 99" of one without a name.
 std::string SignalName(uint32_t signal);

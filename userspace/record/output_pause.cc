@@ -1,6 +1,22 @@
 #include "userspace/record/output_pause.h"
 
+#include <errno.h>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/record/dictionary.h"
+
 namespace rocattach {
+
+std::string PausedText(const absl::Status& why) {
+  const std::string reason = CleanText(std::string(why.message()));
+  // The reader of a pipe does not come back.
+  if (const int error = ErrnoOf(why); error == EPIPE || error == ECONNRESET) {
+    return absl::StrCat("nothing is recorded any more: ", reason);
+  }
+  return absl::StrCat("recording is paused: ", reason,
+                      "; it resumes when that is over");
+}
 
 void OutputPause::Update(const OutputSet& output) {
   if (paused_ != output.paused().ok()) return;

@@ -3,12 +3,17 @@
 #define ROCATTACH_USERSPACE_RECORD_OUTPUT_PAUSE_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/recorder_observer.h"
 #include "userspace/record/run_statistics.h"
 
 namespace rocattach {
+
+// For users: nothing can be written, for this reason, now or for good.
+std::string PausedText(const absl::Status& why);
 
 // Notifies when the output begins or ceases to fail, with what was lost meanwhile. Not
 // thread-safe.

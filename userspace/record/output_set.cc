@@ -19,6 +19,18 @@ namespace {
 
 constexpr char kExtension[] = ".rwa";
 constexpr char kDefaultName[] = "rocattach-%hostname%-%launch_date%-%launch_time%";
+// Where processes are described that have no file.
+class NullSink : public Sink {
+ public:
+  absl::Status Write(absl::string_view) override { return absl::OkStatus(); }
+  bool broken() const override { return false; }
+  bool compress_by_default() const override { return false; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const std::string name_ = "nowhere";
+};
+
 // Recording counts as resumed after this time without an error.
 constexpr uint64_t kResumeNs = 1'000'000'000;
 // A run of weeks may write a file for each of many processes.
@@ -120,6 +132,17 @@ absl::StatusOr<ProcessOutput> OutputSet::OpenProcess(const ProcessInfo& info,
   return ProcessOutput{writer, writer->OpenProcess(std::move(process))};
 }
 
+absl::StatusOr<ProcessOutput> OutputSet::OpenUnwanted(const ProcessInfo& info,
+                                                      v1::Process process) {
+  if (!per_process_) return OpenProcess(info, std::move(process));
+  if (nowhere_ == nullptr) {
+    ASSIGN_OR_RETURN(nowhere_, RecordingFile::Wrap(std::make_unique<NullSink>(), {}));
+  }
+  StreamWriter* writer = nowhere_->writer();
+  return ProcessOutput{writer, writer->OpenProcess(std::move(process)),
+                       /*kept=*/false};
+}
+
 void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
   Note(output.writer->EndProcess(output.stream, std::move(end)));
   auto own = std::find_if(own_.begin(), own_.end(), [&](const auto& file) {
@@ -134,6 +157,7 @@ void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
 
 void OutputSet::Flush(uint64_t now_ns) {
   if (shared_ != nullptr) Note(shared_->Flush(now_ns));
+  if (nowhere_ != nullptr) Note(nowhere_->Flush(now_ns));
   for (const auto& file : own_) Note(file->Flush(now_ns));
   Note(std::exchange(completions_->index_error, absl::OkStatus()));
   // What could not be written is due again, so a round without an error has written it.

@@ -36,6 +36,9 @@ struct OutputOptions {
 struct ProcessOutput {
   StreamWriter* writer = nullptr;
   StreamId stream = 0;
+  // It has a file; false: it would be the only one in its file, and was not to be
+  // recorded.
+  bool kept = true;
 };
 
 // Not thread-safe.
@@ -51,6 +54,10 @@ class OutputSet {
   // to the run's file, which is then created; the error is kept for status().
   absl::StatusOr<ProcessOutput> OpenProcess(const ProcessInfo& info,
                                             v1::Process process);
+  // The same for a process that is not to be recorded: it gets no file of its own, and
+  // its stream goes nowhere then.
+  absl::StatusOr<ProcessOutput> OpenUnwanted(const ProcessInfo& info,
+                                             v1::Process process);
   // Ends the stream; a file of its own is closed.
   void EndProcess(const ProcessOutput& output, v1::ProcessEnd end);
   // Writes what is due. The first error of the run is kept.
@@ -96,6 +103,7 @@ class OutputSet {
   std::string name_;
   std::unique_ptr<RecordingFile> shared_;
   std::vector<std::unique_ptr<RecordingFile>> own_;
+  std::unique_ptr<RecordingFile> nowhere_;  // once there is a process for it
   absl::Status first_error_;
   absl::Status round_error_;  // since the last Flush()
   absl::Status paused_;

@@ -11,12 +11,14 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/convert.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/end_verdict.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/record/window_state.h"
+#include "userspace/stream/hold.h"
 
 namespace rocattach {
 namespace {
@@ -51,6 +53,12 @@ v1::Process DescribeProcess(const Window& window) {
   process.set_seen_ns(window.event.time_ns);
   process.set_hsa_library(window.hsa_library);
   return process;
+}
+
+// The policy has left it alone, or nothing is attached to.
+bool IsUnwanted(const Window& window) {
+  return window.verdict == Verdict::kPassed && !window.attach_tried &&
+         window.outcome.reason == AttachReason::kNone;
 }
 
 }  // namespace
@@ -120,6 +128,14 @@ bool Recorder::RunOnThread(std::function<void()> task) {
   return inbox_.PostTask(std::move(task));
 }
 
+void Recorder::EndRecording() {
+  (void)RunOnThread([this] {
+    recorder_thread_.AssertOwned();
+    ended_ = true;
+    targets_.EndRecording();
+  });
+}
+
 Target* Recorder::FindTarget(ProcessId id) {
   recorder_thread_.AssertOwned();
   return targets_.FindWithMemory(id);
@@ -171,7 +187,7 @@ bool Recorder::Serve(Target* target, uint64_t now_ns) {
   const bool waits = offers_.Update(target, now_ns) || answer_awaited;
   if (!waits && !target->behind() && target->verdict() != Verdict::kOpen &&
       offers_.HasServed(*target)) {
-    target->RestUntil(now_ns + kRestNs);
+    target->RestUntil(std::min(now_ns + kRestNs, target->session()->ends_ns()));
   }
   return waits;
 }
@@ -214,7 +230,8 @@ int Recorder::Round() {
   running_ = running;
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
-  pause_.Update(output_);
+  // Of a run that is over, the result says that its output is incomplete.
+  if (!ending_) pause_.Update(output_);
   Govern(now);
   if (most >= kBusyRecords || behind || targets_.has_ending()) return 0;
   if (awaited) return 1;
@@ -261,7 +278,8 @@ void Recorder::Dispatch(RecorderMessage message) {
 
 Target* Recorder::AddTarget(Window window) {
   v1::Process process = DescribeProcess(window);
-  auto output = output_.OpenProcess(window.process, process);
+  auto output = IsUnwanted(window) ? output_.OpenUnwanted(window.process, process)
+                                   : output_.OpenProcess(window.process, process);
   if (!output.ok()) {
     output_.Note(output.status());
     return nullptr;
@@ -282,6 +300,11 @@ void Recorder::Handle(Window window) {
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_OVER_BUDGET) {
     return NoteOverBudget(std::move(window));
   }
+  if (target != nullptr && !target->output().kept && !IsUnwanted(window)) {
+    // It is wanted by now: by the name that it has given itself, for example.
+    targets_.End(key, EndOfLiving(*target));
+    target = nullptr;
+  }
   if (target != nullptr) {
     if (SettleBeforeReopen(target)) verdicts_.Notify(*target);
     target->Reopen(std::move(window));
@@ -289,9 +312,16 @@ void Recorder::Handle(Window window) {
     target = AddTarget(std::move(window));
     if (target == nullptr) return;
   }
-  statistics_.CountAttach(target->opened());
+  statistics_.CountAttach(target->opened(), HoldNs(target->window()));
+  CountHold(target);
   verdicts_.Notify(*target);
   for (RecorderMessage& message : early_.Take(key)) Dispatch(std::move(message));
+}
+
+void Recorder::CountHold(Target* target) {
+  if (const uint64_t hold_ns = target->TakeHold(); hold_ns != 0) {
+    statistics_.CountHold(hold_ns);
+  }
 }
 
 void Recorder::NoteUnrelated(const ProcessId& key) {
@@ -303,6 +333,14 @@ void Recorder::NoteUnrelated(const ProcessId& key) {
   unrelated_.insert(key);
 }
 
+v1::ProcessEnd Recorder::EndOfLiving(const Target& target) {
+  v1::ProcessEnd end;
+  end.set_how(v1::ProcessEnd::STILL_RUNNING);
+  end.set_time_ns(BootNs());
+  end.set_wall_ns(ElapsedNs(target.opened().event.start_ns, BootNs()));
+  return end;
+}
+
 // The kernel does not report its end, so the stream ends here.
 void Recorder::NoteOverBudget(Window window) {
   v1::Process process = DescribeProcess(window);
@@ -310,11 +348,7 @@ void Recorder::NoteOverBudget(Window window) {
   if (!output.ok()) return output_.Note(output.status());
   Target target(std::move(window), *output, std::move(process), &output_);
   verdicts_.Notify(target);
-  v1::ProcessEnd end;
-  end.set_how(v1::ProcessEnd::STILL_RUNNING);
-  end.set_time_ns(BootNs());
-  end.set_wall_ns(BootNs() - target.opened().event.start_ns);
-  target.Close(end);
+  target.Close(EndOfLiving(target));
 }
 
 void Recorder::Handle(Arrival arrival) {
@@ -333,6 +367,7 @@ void Recorder::Handle(Arrival arrival) {
   arrival.memory->ViewWith(&views_);
   target->SetMemory(std::move(arrival.memory), options_.recording,
                     arrival.acknowledged);
+  if (ended_) target->EndRecording();
   if (options_.targets != nullptr) target->session()->AllowLateSdk(options_.sdk_search);
   if (options_.meters != nullptr && !target->metered()) {
     target->SetMeter(
@@ -370,13 +405,14 @@ void Recorder::Handle(const rocattach_event& event) {
   switch (event.type) {
     case ROCATTACH_EVENT_HOLD_END: {
       target->NoteHoldEnd(event);
-      statistics_.CountHold(event.hold_end.held_ns);
+      statistics_.CountProbe(event.hold_end.held_ns);
+      CountHold(target);
       return;
     }
     case ROCATTACH_EVENT_EXIT: {
       v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.exit.wait_status));
       end.set_time_ns(event.time_ns);
-      end.set_wall_ns(event.time_ns - event.start_ns);
+      end.set_wall_ns(ElapsedNs(event.start_ns, event.time_ns));
       targets_.End(key, end);
       return;
     }
@@ -384,7 +420,7 @@ void Recorder::Handle(const rocattach_event& event) {
       v1::ProcessEnd end;
       end.set_how(v1::ProcessEnd::EXECED);
       end.set_time_ns(event.time_ns);
-      end.set_wall_ns(event.time_ns - event.start_ns);
+      end.set_wall_ns(ElapsedNs(event.start_ns, event.time_ns));
       targets_.End(key, end);
       return;
     }
@@ -406,6 +442,25 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
     observer_->OnEnd(target->process(), end, account);
   }
   offers_.Withdraw(id);
+}
+
+void Recorder::CompareWithDriver(std::map<ProcessId, DriverReading> readings) {
+  (void)RunOnThread([this, readings = std::move(readings)] {
+    recorder_thread_.AssertOwned();
+    for (const auto& [id, reading] : readings) {
+      Target* target = FindTarget(id);
+      if (target != nullptr && target->CompareWithDriver(reading)) {
+        NoteUnseenWork(*target);
+      }
+    }
+  });
+}
+
+void Recorder::NoteUnseenWork(const Target& target) {
+  statistics_.CountUnseenWork();
+  if (observer_ != nullptr) {
+    observer_->OnUnseenWork(target.process(), target.unseen_work());
+  }
 }
 
 void Recorder::NoteBelief(Target* target) {

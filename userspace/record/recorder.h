@@ -21,6 +21,7 @@
 #include "userspace/base/thread_checker.h"
 #include "userspace/record/agent_topology.h"
 #include "userspace/record/arrival.h"
+#include "userspace/record/driver_evidence.h"
 #include "userspace/record/early_messages.h"
 #include "userspace/record/load_governor.h"
 #include "userspace/record/output_pause.h"
@@ -82,6 +83,14 @@ class Recorder : public WindowSink {
   // The arrival that OnReady creates from a report.
   void OnArrival(Arrival arrival);
 
+  // Nothing is recorded from now on, of whichever target. Soon, on the recorder's
+  // thread; what was recorded is still read.
+  void EndRecording();
+
+  // The run is over: what cannot be written from now on never will be, and nobody is
+  // told that it will. Any thread.
+  void NoteRunOver() { ending_ = true; }
+
   // Stops recording in all targets, drains them once more, closes every account and
   // file. `kernel` goes into the summary.
   absl::Status Finish(const rocattach_bpf_stats& kernel);
@@ -101,6 +110,8 @@ class Recorder : public WindowSink {
   // `timeout_ns`. Not on the recorder's thread. `give_up` is asked now and then; true
   // ends the wait. False if a verdict is missing.
   bool AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up);
+  // What the kernel driver says of processes. Any thread.
+  void CompareWithDriver(std::map<ProcessId, DriverReading> readings);
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 
@@ -127,8 +138,11 @@ class Recorder : public WindowSink {
   void Handle(WorkloadMessage found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Handle(const rocattach_event& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  void CountHold(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void NoteUnrelated(const ProcessId& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  // The end of a process that runs on, as far as its stream is concerned.
+  static v1::ProcessEnd EndOfLiving(const Target& target);
   // A window that was refused in the kernel: only its verdict is recorded.
   void NoteOverBudget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Opens the stream of a new target; null if that failed.
@@ -144,6 +158,9 @@ class Recorder : public WindowSink {
   // to, answers. Lets it rest where all is done. True if something is awaited.
   bool Serve(Target* target, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  // Notifies the observer of a target that works in a way that is not seen.
+  void NoteUnseenWork(const Target& target)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Notifies the observer, once, of a target with implausible numbers.
   void NoteBelief(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Records more or fewer dispatches of all targets, by what the service has used.
@@ -155,11 +172,13 @@ class Recorder : public WindowSink {
   RecorderInbox inbox_;
   RunStatistics statistics_;
   std::atomic<uint32_t> running_ = 0;
+  std::atomic<bool> ending_ = false;  // by NoteRunOver()
   std::thread thread_;
 
   // Owned by thread_, and after its end by the caller of Finish() or Abandon().
   ThreadChecker recorder_thread_;
-  RingViews views_ ABSL_GUARDED_BY(recorder_thread_);  // of the targets
+  bool ended_ ABSL_GUARDED_BY(recorder_thread_) = false;  // by EndRecording()
+  RingViews views_ ABSL_GUARDED_BY(recorder_thread_);     // of the targets
   TargetTable targets_ ABSL_GUARDED_BY(recorder_thread_);
   SessionOffers offers_ ABSL_GUARDED_BY(recorder_thread_);
   VerdictNotifier verdicts_ ABSL_GUARDED_BY(recorder_thread_);

@@ -37,6 +37,9 @@ class RecorderObserver {
                      const v1::LossAccount& account) = 0;
   // Its numbers are implausible, and it is no longer read. Once for a process.
   virtual void OnNotBelievable(const v1::Process& process, const std::string& why) = 0;
+  // It uses GPUs in a way that its collector does not see; `why`: the evidence. Once for
+  // a process.
+  virtual void OnUnseenWork(const v1::Process& process, const std::string& why) = 0;
   // Nothing can be written at the moment; processes run on, and what they report is
   // lost and counted.
   virtual void OnRecordingPaused(const absl::Status& why) = 0;

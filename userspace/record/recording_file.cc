@@ -84,8 +84,13 @@ absl::StatusOr<std::unique_ptr<RecordingFile>> RecordingFile::Open(
   } else {
     ASSIGN_OR_RETURN(sink, file->Create(path));
   }
-  ASSIGN_OR_RETURN(file->writer_,
-                   StreamWriter::Create(std::move(sink), file->options_.writer));
+  auto writer = StreamWriter::Create(std::move(sink), file->options_.writer);
+  if (!writer.ok()) {
+    // The disk is full, for example. This run has created it, and it is empty.
+    (void)unlink(file->name_.c_str());
+    return writer.status();
+  }
+  file->writer_ = *std::move(writer);
   return file;
 }
 

@@ -1,21 +1,28 @@
 #include "userspace/record/recording_index.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/stream/written_file.h"
 
 namespace rocattach {
 namespace {
@@ -40,9 +47,21 @@ uint64_t ParseTime(const std::string& text) {
   return ns > 0 ? static_cast<uint64_t>(ns) : 0;
 }
 
+// "NAME.000007.rwa.partial"
+bool IsPartOfASeries(absl::string_view file) {
+  constexpr size_t kDigits = 6;
+  if (!absl::ConsumeSuffix(&file, ".rwa.partial")) return false;
+  size_t digits = 0;
+  for (; !file.empty() && absl::ascii_isdigit(file.back()); file.remove_suffix(1)) {
+    ++digits;
+  }
+  return digits >= kDigits && absl::ConsumeSuffix(&file, ".") && !file.empty();
+}
+
 // A path below the directory, of a recording: what else a line may name is not ours.
 bool IsOurs(const std::string& file) {
-  if (file.empty() || file[0] == '/' || !absl::EndsWith(file, ".rwa")) return false;
+  if (file.empty() || file[0] == '/') return false;
+  if (!absl::EndsWith(file, ".rwa") && !IsPartOfASeries(file)) return false;
   for (absl::string_view part : absl::StrSplit(file, '/')) {
     if (part.empty() || part == "." || part == "..") return false;
   }
@@ -98,6 +117,7 @@ absl::StatusOr<RecordingIndex> RecordingIndex::Open(const std::string& directory
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(directory, O_RDONLY | O_DIRECTORY));
   RecordingIndex index(std::move(fd), directory);
   index.Read();
+  index.AddLeftovers();
   return index;
 }
 
@@ -126,6 +146,51 @@ void RecordingIndex::Read() {
     r.copies = NumberOf(line, "copies");
     r.records_dropped = NumberOf(line, "records_dropped");
     recordings_.push_back(std::move(r));
+  }
+}
+
+void RecordingIndex::AddLeftovers() {
+  std::set<std::string> folders = {""};
+  for (const IndexedRecording& r : recordings_) {
+    const size_t slash = r.file.rfind('/');
+    if (slash != std::string::npos) folders.insert(r.file.substr(0, slash + 1));
+  }
+  for (const std::string& folder : folders) AddLeftoversIn(folder);
+}
+
+void RecordingIndex::AddLeftoversIn(const std::string& folder) {
+  std::string unused;
+  UniqueFd fd = OpenParent(directory_.get(), folder + "x", &unused);
+  if (fd.valid()) {
+    fd.reset(openat(fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  std::unique_ptr<DIR, int (*)(DIR*)> entries(
+      fd.valid() ? fdopendir(fd.get()) : nullptr, closedir);
+  if (entries == nullptr) return;
+  const int parent = fd.release();  // it is the stream's now
+  while (const dirent* entry = readdir(entries.get())) {
+    IndexedRecording left;
+    left.file = folder + entry->d_name;
+    const bool is_known =
+        std::any_of(recordings_.begin(), recordings_.end(),
+                    [&left](const IndexedRecording& r) { return r.file == left.file; });
+    if (is_known || !IsPartOfASeries(left.file)) continue;
+    const UniqueFd file(
+        openat(parent, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info;
+    if (!file.valid() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+        IsBeingWritten(file.get())) {
+      continue;
+    }
+    left.bytes = static_cast<uint64_t>(info.st_size);
+    left.begin_ns = left.end_ns =
+        static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000 +
+        static_cast<uint64_t>(info.st_mtim.tv_nsec);
+    // The oldest are deleted first.
+    const auto later = std::find_if(
+        recordings_.begin(), recordings_.end(),
+        [&left](const IndexedRecording& r) { return r.end_ns > left.end_ns; });
+    recordings_.insert(later, std::move(left));
   }
 }
 

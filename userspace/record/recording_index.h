@@ -35,7 +35,8 @@ struct IndexedRecording {
 class RecordingIndex {
  public:
   // Reads the index of earlier runs. Lines that cannot be understood, and files that
-  // are gone, are left out.
+  // are gone, are left out. What services that were killed have left of a series of
+  // files, and nobody writes, is added: it counts, and is deleted, like the others.
   static absl::StatusOr<RecordingIndex> Open(const std::string& directory);
 
   // Adds a file, deletes what is beyond `limits`, and writes the index.
@@ -47,6 +48,8 @@ class RecordingIndex {
   explicit RecordingIndex(UniqueFd directory, std::string path)
       : directory_(std::move(directory)), path_(std::move(path)) {}
   void Read();
+  void AddLeftovers();
+  void AddLeftoversIn(const std::string& folder);
   absl::Status Retain(const RotationOptions& limits);
   absl::Status Write() const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/stream/losses.h"
 
 namespace rocattach {
@@ -40,7 +41,7 @@ void RunStatistics::CountVerdict(Verdict verdict) {
   }
 }
 
-void RunStatistics::CountAttach(const Window& window) {
+void RunStatistics::CountAttach(const Window& window, uint64_t hold_ns) {
   const AttachOutcome& outcome = window.outcome;
   // In a late attach without a probe nothing has been hit.
   const bool hit_a_probe = window.event.mode == ROCATTACH_WINDOW_HELD ||
@@ -51,14 +52,18 @@ void RunStatistics::CountAttach(const Window& window) {
       window.event.mode == ROCATTACH_WINDOW_SIGNALLED && IsLate(window.event);
   const uint64_t hit = at_call ? outcome.stopped_ns : window.event.time_ns;
   absl::MutexLock lock(&mutex_);
-  totals_.hit_to_stopped.Add(outcome.stopped_ns - std::min(hit, outcome.stopped_ns));
-  totals_.hit_to_released.Add(outcome.released_ns - std::min(hit, outcome.released_ns));
+  totals_.hit_to_stopped.Add(ElapsedNs(hit, outcome.stopped_ns));
+  totals_.hit_to_released.Add(hold_ns);
 }
 
 void RunStatistics::CountHold(uint64_t hold_ns) {
   absl::MutexLock lock(&mutex_);
-  totals_.hold.Add(hold_ns);
   totals_.hold_powers.Add(hold_ns);
+}
+
+void RunStatistics::CountProbe(uint64_t probe_ns) {
+  absl::MutexLock lock(&mutex_);
+  totals_.hold.Add(probe_ns);
 }
 
 void RunStatistics::CountUnrelated() {
@@ -69,6 +74,11 @@ void RunStatistics::CountUnrelated() {
 void RunStatistics::CountNotBelievable() {
   absl::MutexLock lock(&mutex_);
   ++totals_.not_believable;
+}
+
+void RunStatistics::CountUnseenWork() {
+  absl::MutexLock lock(&mutex_);
+  ++totals_.unseen_work;
 }
 
 void RunStatistics::CountBeforeSession(uint64_t dispatches) {
@@ -86,6 +96,7 @@ void RunStatistics::CountEnd(const v1::LossAccount& account,
   totals_.samples += account.samples_delivered();
   totals_.api_calls += account.api_calls_delivered();
   totals_.memory += account.memory_delivered();
+  totals_.times_not_believable += account.times_not_believable();
   if (!account.not_believable().empty()) return;
   totals_.dropped += DroppedRecords(account);
   totals_.unseen += account.packets_unseen();
@@ -138,6 +149,7 @@ v1::WatcherSummary RunStatistics::Summary(const rocattach_bpf_stats& kernel,
   summary.set_dropped(totals_.dropped);
   summary.set_not_believable(totals_.not_believable);
   summary.set_sampled_out(totals_.sampled_out);
+  summary.set_unseen_work(totals_.unseen_work);
   summary.set_probe_hits(kernel.hits);
   summary.set_probe_windows(kernel.windows);
   summary.set_events_lost(kernel.lost + unheard);

@@ -41,8 +41,13 @@ struct RunTotals {
   uint64_t unseen = 0;   // packets that reached the GPU without passing the collector
   // Processes with implausible accounts; their numbers are in no other total.
   uint64_t not_believable = 0;
+  // Processes that use GPUs in ways that are not seen.
+  uint64_t unseen_work = 0;
+  // Dispatches with implausible times, of processes that have ended.
+  uint64_t times_not_believable = 0;
+  // The part in the probe; attaches, from the hit.
   DurationHistogram hold, hit_to_stopped, hit_to_released;
-  PowerHistogram hold_powers;  // the same as `hold`, for metrics
+  PowerHistogram hold_powers;  // of every thread that was held
 };
 
 // Thread-safe: the recorder counts, any thread may read.
@@ -53,10 +58,14 @@ class RunStatistics {
   // A window's final verdict.
   void CountVerdict(Verdict verdict) ABSL_LOCKS_EXCLUDED(mutex_);
   // How long an attach took, if it has succeeded.
-  void CountAttach(const Window& window) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountAttach(const Window& window, uint64_t hold_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of every thread that was held: see HoldNs().
   void CountHold(uint64_t hold_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The part of it in the probe.
+  void CountProbe(uint64_t probe_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   void CountUnrelated() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountNotBelievable() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountUnseenWork() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountBeforeSession(uint64_t dispatches) ABSL_LOCKS_EXCLUDED(mutex_);
   // A process has ended: its account replaces the `published` operations, which were
   // counted while it lived.

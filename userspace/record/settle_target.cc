@@ -156,7 +156,7 @@ bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns) {
                    absl::StrCat("the collector did not report in; ",
                                 AttachReasonHelp(AttachReason::kCollectorSilent)));
   } else {
-    const EndVerdict verdict = VerdictOfLostThread(window);
+    const EndVerdict verdict = VerdictOfLostThread(window, target->IsGone());
     target->Settle(verdict.verdict, verdict.reason, verdict.detail);
   }
   return true;

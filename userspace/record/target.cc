@@ -1,5 +1,6 @@
 #include "userspace/record/target.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/record/belief.h"
 #include "userspace/record/convert.h"
 #include "userspace/record/window_state.h"
+#include "userspace/stream/hold.h"
 
 namespace rocattach {
 namespace {
@@ -44,10 +47,13 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
       user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()),
       topology_(topology) {
   const ProcessId id = ProcessIdOf(window.event);
-  if (auto fd = OpenPidFd(id.pid); fd.ok()) {
+  auto fd = OpenPidFd(id.pid);
+  was_gone_ = ErrnoOf(fd.status()) == ESRCH;
+  if (fd.ok()) {
     // Only if it still is the same process: the pid may have been reused since.
     auto ticks = ReadStartTicks(id.pid);
-    if (ticks.ok() && *ticks == id.start_ticks) pidfd_ = *std::move(fd);
+    was_gone_ = !ticks.ok() || *ticks != id.start_ticks;
+    if (!was_gone_) pidfd_ = *std::move(fd);
   }
   Reopen(std::move(window));
 }
@@ -62,6 +68,7 @@ void Target::Reopen(Window window) {
   verdict_ = opened_.verdict;
   load_check_due_ = true;
   window_ = v1::WindowEvent();
+  hold_taken_ = false;
   if (opened_.attach_tried) {
     FillOutcome(opened_.outcome, &window_);
   } else {
@@ -94,10 +101,17 @@ void Target::SetWorkload(v1::Workload workload) {
 void Target::NoteHoldEnd(const rocattach_event& event) {
   if (event.hold_end.window_ns != opened_.event.time_ns) return;
   window_.set_hold_end_ns(event.time_ns);
-  window_.set_hold_ns(event.hold_end.held_ns);
+  window_.set_probe_ns(event.hold_end.held_ns);
   window_.set_hold_end(static_cast<v1::HoldEnd>(event.mode));
   // A verdict that was written without this information is written again.
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
+}
+
+uint64_t Target::TakeHold() {
+  if (hold_taken_) return 0;
+  const uint64_t hold_ns = HoldNs(window_);
+  hold_taken_ = hold_ns != 0;
+  return hold_ns;
 }
 
 ProcessId Target::id() const {
@@ -204,6 +218,13 @@ void Target::Settle(Verdict verdict, AttachReason reason, const std::string& det
 
 void Target::SetRecording(bool recording) {
   if (memory_ != nullptr) memory_->SetRecording(recording);
+}
+
+void Target::EndRecording() {
+  if (memory_ == nullptr) return;
+  session_->Close();
+  // rocprofiler-sdk delivers what it still has when it detaches.
+  if (window_.mode() != v1::WINDOW_MODE_LISTENER) memory_->SetRecording(false);
 }
 
 void Target::SetSampling(const SamplingLevel& level, const std::string& reason) {
@@ -319,9 +340,11 @@ bool Target::Rests(uint64_t now_ns) const {
          (!not_believable_.empty() || !memory_->HasNews(most_while_resting_));
 }
 
-bool Target::has_inflight() const {
-  return memory_ != nullptr && not_believable_.empty() &&
-         memory_->Account().inflight != 0;
+// A thread that captures an operation counts it as seen first. If it loses its processor
+// before it has put it into the table, the operation is in no other number.
+bool Target::HasOpenOperations() const {
+  if (memory_ == nullptr || !not_believable_.empty()) return false;
+  return memory_->Account().inflight != 0 || Account(true).dropped_inflight() != 0;
 }
 
 bool Target::FinishSweeps(uint64_t now_ns, uint64_t* budget) {
@@ -384,11 +407,13 @@ v1::LossAccount Target::Account(bool final) const {
   v1::LossAccount account;
   account.set_time_ns(BootNs());
   account.set_final(final);
+  account.set_unseen_work(unseen_work_);
   if (memory_ == nullptr) return account;
   const TargetRecords::Counts& taken = records_->counts();
   account.set_dropped_invalid(taken.invalid);
   account.set_untimed(taken.untimed);
   account.set_unfinished(taken.unfinished);
+  account.set_times_not_believable(taken.times_not_believable);
   if (!not_believable_.empty()) {
     // Use none of the target's numbers; the valid records are in the stream.
     account.set_not_believable(not_believable_);
@@ -433,6 +458,26 @@ v1::LossAccount Target::Account(bool final) const {
   return account;
 }
 
+bool Target::CompareWithDriver(const DriverReading& driver) {
+  if (verdict_ != Verdict::kAttached || memory_ == nullptr ||
+      !not_believable_.empty() || !unseen_work_.empty()) {
+    return false;
+  }
+  const CollectorAccount account = memory_->Account();
+  const uint64_t baseline = memory_->baseline();
+  CollectorReading collector;
+  collector.dispatches_on = (baseline & ROCATTACH_RECORDING_DISPATCHES) != 0;
+  collector.copies_on = (baseline & ROCATTACH_RECORDING_COPIES) != 0;
+  collector.dispatches = account.dispatches_seen;
+  collector.copies = account.copies_seen;
+  collector.unseen = account.packets_unseen;
+  collector.inflight = account.inflight;
+  unseen_work_ = evidence_.Compare(driver, collector);
+  if (unseen_work_.empty()) return false;
+  output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
+  return true;
+}
+
 void Target::NoteLosses() {
   if (memory_ == nullptr || !not_believable_.empty()) return;
   const v1::LossAccount account = Account(false);
@@ -467,7 +512,11 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
 }
 
 bool Target::IsGone() const {
-  if (!pidfd_.valid()) return false;
+  if (!pidfd_.valid()) {
+    const bool is_late = verdict_ == Verdict::kMissed ||
+                         opened_.outcome.reason == AttachReason::kTargetExited;
+    return was_gone_ && is_late && memory_ == nullptr;
+  }
   pollfd fd = {pidfd_.get(), POLLIN, 0};
   return poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN) != 0;
 }

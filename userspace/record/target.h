@@ -9,6 +9,7 @@
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/record/driver_evidence.h"
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/sampling_level.h"
@@ -41,6 +42,8 @@ class Target {
   void SetWorkload(v1::Workload workload);
   // The kernel side's account of the hold.
   void NoteHoldEnd(const rocattach_event& event);
+  // Once for each window, how long its thread was held; 0: not known, or taken already.
+  uint64_t TakeHold();
   // The collector has reported. `acknowledged`: it has been notified that its memory is
   // being read.
   void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
@@ -76,6 +79,8 @@ class Target {
               int error = 0);
 
   void SetRecording(bool recording);
+  // The same for its sessions: nothing is recorded any more, and no session begins.
+  void EndRecording();
   // Which of its dispatches are recorded from now on; nothing before the collector has
   // reported in.
   void SetSampling(const SamplingLevel& level, const std::string& reason);
@@ -90,8 +95,9 @@ class Target {
   void RestUntil(uint64_t until_ns);
   // It need not be drained or served now. Costs much less than that.
   bool Rests(uint64_t now_ns) const;
-  // Operations that are in flight, as far as the process says.
-  bool has_inflight() const;
+  // Operations that have been seen and will still be recorded, as far as the process
+  // says: in flight, or being captured.
+  bool HasOpenOperations() const;
   // The process is gone, or recording has stopped: drains what is left, unfinished
   // operations included, within the budget. True when nothing is left.
   bool DrainLast(uint64_t now_ns, uint64_t budget = UINT64_MAX);
@@ -103,6 +109,11 @@ class Target {
   // Why the process's numbers are implausible; empty while they are plausible. After
   // that it is no longer read, and its account has only what was taken before.
   const std::string& not_believable() const { return not_believable_; }
+  // Compares what the collector has seen with what the kernel driver says of the process.
+  // True once: it uses GPUs in a way that is not seen, for which unseen_work() is the
+  // evidence.
+  bool CompareWithDriver(const DriverReading& driver);
+  const std::string& unseen_work() const { return unseen_work_; }
   // Writes an account of what was lost or left out so far, if that has changed, so that
   // a truncated recording has it.
   void NoteLosses();
@@ -112,7 +123,8 @@ class Target {
   OperationCounts published;
   // The recorder has notified the observer of implausible numbers.
   bool reported_not_believable = false;
-  // True if the process has ended, according to its pidfd.
+  // True if the process has ended, according to its pidfd, or had ended before its
+  // window came: nothing else will tell then.
   bool IsGone() const;
 
  private:
@@ -137,6 +149,7 @@ class Target {
   v1::Process process_;
   Window opened_;
   v1::WindowEvent window_;
+  bool hold_taken_ = false;  // by TakeHold()
   Verdict verdict_ = Verdict::kOpen;
   bool load_check_due_ = true;
   // These are null until the collector has reported in.
@@ -147,9 +160,12 @@ class Target {
   std::shared_ptr<TargetMeter> meter_;  // may stay null
   bool acknowledged_ = false;
   std::string not_believable_;
+  DriverEvidence evidence_;
+  std::string unseen_work_;
   uint64_t losses_noted_ = 0;
-  uint64_t own_ns_ = 0;  // of the collector's own code, see ReadOwnNs()
-  UniqueFd pidfd_;
+  uint64_t own_ns_ = 0;    // of the collector's own code, see ReadOwnNs()
+  UniqueFd pidfd_;         // not valid: the process had ended, or there was no room
+  bool was_gone_ = false;  // it had ended when its window came
   std::shared_ptr<UserMemory> user_;
   AgentTopology* topology_;
   uint64_t rests_until_ns_ = 0;      // see Rests()

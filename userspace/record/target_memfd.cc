@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -46,6 +49,42 @@ absl::StatusOr<dev_t> MemfdDevice() {
     return ErrnoStatus(errno, "fstat(memfd) failed");
   }
   return info.st_dev;
+}
+
+// Waits for a hole that is being punched into the file.
+absl::Status SetImmutable(int fd, bool immutable) {
+  unsigned flags = 0;
+  if (ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0) {
+    return ErrnoStatus(errno, "ioctl(FS_IOC_GETFLAGS, collector's memory) failed");
+  }
+  flags = immutable ? flags | FS_IMMUTABLE_FL : flags & ~unsigned{FS_IMMUTABLE_FL};
+  if (ioctl(fd, FS_IOC_SETFLAGS, &flags) != 0) {
+    return ErrnoStatus(errno, "ioctl(FS_IOC_SETFLAGS, collector's memory) failed");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> OpenWritable(const std::string& path) {
+  // Its owner may hold a lease on it, which open() would wait for without O_NONBLOCK.
+  absl::StatusOr<UniqueFd> fd = OpenFile(path, O_RDWR | O_NONBLOCK);
+  if (fd.ok() || ErrnoOf(fd.status()) != EPERM) return fd;
+  // An earlier service has made it immutable.
+  ASSIGN_OR_RETURN(const UniqueFd readable, OpenFile(path, O_RDONLY | O_NONBLOCK));
+  RETURN_IF_ERROR(SetImmutable(readable.get(), false));
+  return OpenFile(path, O_RDWR | O_NONBLOCK);
+}
+
+// While a hole is being punched into a file, page faults in it wait, as long as the
+// process that punches likes and whoever waits: the recorder, with all other targets,
+// and the lock of the service's mappings. Nobody punches into an immutable file, and
+// only root changes that; what is open or mapped already is as before.
+//
+// 1. The flag is looked at before the lock of the file is taken. So a second request for
+//    the lock lets those punch first that have it or wait for it.
+// 2. Without CAP_LINUX_IMMUTABLE and CAP_FOWNER, and where the kernel has no such flag
+//    for memfds, the file stays as it is.
+void KeepWhole(int fd) {
+  if (SetImmutable(fd, true).ok()) (void)lseek(fd, 0, SEEK_DATA);
 }
 
 }  // namespace
@@ -95,11 +134,11 @@ absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t b
   // O_PATH does not access the file yet.
   ASSIGN_OR_RETURN(UniqueFd found, OpenFile(path, O_PATH));
   RETURN_IF_ERROR(CheckTargetMemfd(found.get(), bytes));
-  // Opens exactly the file that was checked. Its owner may hold a lease on it, which
-  // open() would wait for without O_NONBLOCK.
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(absl::StrCat("/proc/self/fd/", found.get()),
-                                         O_RDWR | O_NONBLOCK));
+  // Opens exactly the file that was checked.
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenWritable(absl::StrCat("/proc/self/fd/", found.get())));
   RETURN_IF_ERROR(CheckSealed(fd.get(), bytes));
+  KeepWhole(fd.get());
   return fd;
 }
 

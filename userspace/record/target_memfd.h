@@ -14,8 +14,9 @@ namespace rocattach {
 
 // Opens what process `pid` has mapped at [address, address + bytes) if it is a memfd
 // (memfd_create without huge pages), sealed against changes of its size, with exactly
-// `bytes` bytes. Never waits for the target or for a file system: files that could
-// cause a wait are refused unopened.
+// `bytes` bytes. Waits for no file system: files that could cause that are refused
+// unopened. But it waits for who holds the lock of the target's mappings, and for a hole
+// that is being punched into the file; after that none is.
 absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes);
 
 // The checks by themselves. Device, type, size: of a descriptor opened with O_PATH too.

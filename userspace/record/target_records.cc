@@ -216,6 +216,7 @@ size_t TargetRecords::TakeDispatchSlot(uint32_t ring,
     weights_.push_back(selected ? 1 : sampling_.WeightAt(record.enqueue_ns));
   }
   ++counts_.operations.dispatches;
+  counts_.times_not_believable += launch_order_.Add(record);
   threads_.Note(record.tid);
   return values;
 }

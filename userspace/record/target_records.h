@@ -15,6 +15,7 @@
 #include "userspace/record/target_meter.h"
 #include "userspace/record/target_session.h"
 #include "userspace/record/thread_names.h"
+#include "userspace/stream/launch_order.h"
 
 namespace rocattach {
 
@@ -27,7 +28,8 @@ class TargetRecords {
     uint64_t invalid = 0;        // dispatches and copies with impossible contents
     uint64_t malformed = 0;      // records of unknown kind
     uint64_t untimed = 0, unfinished = 0;
-    uint64_t others = 0;  // neither dispatches nor copies
+    uint64_t times_not_believable = 0;  // dispatches with the times of others
+    uint64_t others = 0;                // neither dispatches nor copies
   };
 
   // All must outlive it. `process`: whose threads the records name.
@@ -86,6 +88,7 @@ class TargetRecords {
   size_t most_taken_ = 0;                // operations during the end
   absl::flat_hash_set<uint64_t> taken_;  // their numbers
   std::vector<rocattach_dispatch> dispatch_batch_;
+  LaunchOrder launch_order_;
   SamplingHistory sampling_;
   std::vector<uint32_t> weights_;  // of dispatch_batch_, once anything was sampled
   std::vector<rocattach_copy> copy_batch_;

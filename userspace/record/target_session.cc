@@ -15,6 +15,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/gpus/gpu_devices.h"
 #include "userspace/record/session_plan.h"
+#include "userspace/session/session_end.h"
 #include "userspace/watch/sdk_version.h"
 
 namespace rocattach {
@@ -257,6 +258,14 @@ uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
 void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
                           std::shared_ptr<RecordSink> sink, uint64_t session,
                           Done done) {
+  if (closed_) {
+    done(absl::CancelledError("the recording had ended before the session began"));
+    return;
+  }
+  if (sink != nullptr && BootNs() >= sink->ends_ns()) {
+    done(absl::CancelledError("the session ended before it could begin"));
+    return;
+  }
   if (current_ != nullptr || starting_.has_value()) {
     done(absl::FailedPreconditionError("a session is active in it"));
     return;
@@ -307,11 +316,12 @@ void TargetSession::DecideKernels() {
 
 void TargetSession::Stop() {
   if (current_ == nullptr) return;
+  stopped_had_begun_ = !starting_.has_value();
   if (starting_.has_value()) {
     // The old plan's answer is no longer awaited.
     Done done = std::move(starting_->done);
     starting_.reset();
-    done(absl::CancelledError("the session was stopped before it was active"));
+    done(absl::CancelledError(kEndedBeforeBegun));
   }
   rocattach_plan none = {};
   none.magic = ROCATTACH_PLAN_MAGIC;
@@ -323,8 +333,22 @@ void TargetSession::Stop() {
   stop_asked_ns_ = BootNs();
 }
 
+void TargetSession::Close() {
+  closed_ = true;
+  Stop();
+}
+
+uint64_t TargetSession::ends_ns() const {
+  const bool may_end = current_ != nullptr && current_->sink != nullptr;
+  return may_end ? current_->sink->ends_ns() : UINT64_MAX;
+}
+
 void TargetSession::Settle(Done done) {
-  settling_.push_back({generation_, BootNs(), std::move(done)});
+  // Its patience counts from the stop: all are stopped before the first is waited for,
+  // so that many are waited for no longer than one.
+  const bool stopped = current_ == nullptr && stop_asked_ns_ != 0;
+  settling_.push_back(
+      {generation_, stopped ? stop_asked_ns_ : BootNs(), std::move(done)});
 }
 
 void TargetSession::AfterDrain(Done done) {
@@ -332,7 +356,13 @@ void TargetSession::AfterDrain(Done done) {
   settling_.push_back({0, BootNs(), std::move(done)});
 }
 
+void TargetSession::NoteStopped(const std::string& how) {
+  const std::shared_ptr<ActivePlan> plan = std::exchange(stopped_, nullptr);
+  if (stopped_had_begun_) Event(*plan, v1::SessionEvent::STOPPED, how, 0);
+}
+
 bool TargetSession::Poll(uint64_t now_ns) {
+  if (now_ns >= ends_ns()) Stop();
   const uint64_t answered = memory_->answered_generation();
   if (starting_.has_value()) {
     const bool in_time = now_ns < starting_->asked_ns + starting_->patience_ns;
@@ -342,8 +372,7 @@ bool TargetSession::Poll(uint64_t now_ns) {
   }
   if (stopped_ != nullptr &&
       (answered == generation_ || now_ns >= stop_asked_ns_ + kAnswerNs)) {
-    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED,
-          answered == generation_ ? "" : "the process did not answer", 0);
+    NoteStopped(answered == generation_ ? "" : "the process did not answer");
   }
   return awaited();
 }
@@ -375,7 +404,9 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
     if (!active->plan->counter_gpus.empty()) external_gpus_.clear();
     // What the service has left out; what the collector has, or what the start cost.
     std::vector<std::string> notes;
-    for (const LeftOut& one : active->plan->left_out) notes.push_back(one.Text());
+    for (const LeftOut& one : ByReason(active->plan->left_out)) {
+      notes.push_back(one.Text());
+    }
     if (!cost.empty()) notes.push_back(cost);
     before_ += active->dispatches_before;
     Event(*active, v1::SessionEvent::STARTED, absl::StrJoin(notes, "; "),
@@ -401,7 +432,7 @@ void TargetSession::Drained() {
     // rings.
     const bool ready = answered >= waiting->generation && answered <= generation_;
     const bool late = now >= waiting->asked_ns + kAnswerNs;
-    if ((ready && ++waiting->rounds >= 2) || late) {
+    if (ready ? ++waiting->rounds >= 2 : late) {
       settled.push_back(std::move(*waiting));
       waiting = settling_.erase(waiting);
     } else {
@@ -432,9 +463,7 @@ void TargetSession::Ended() {
     waiting.done(absl::NotFoundError("it ended while the session was starting"));
   }
   NotRead();
-  if (stopped_ != nullptr) {
-    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED, "", 0);
-  }
+  if (stopped_ != nullptr) NoteStopped("");
   if (current_ == nullptr) return;
   Event(*current_, v1::SessionEvent::STOPPED, "the process ended", 0);
   std::shared_ptr<ActivePlan> active = std::exchange(current_, nullptr);

@@ -63,12 +63,15 @@ class TargetSession {
   void NoteRefusal(uint64_t session, const std::string& why);
   // Ends the active session. Its records may still arrive.
   void Stop();
+  // The same, and none begins any more.
+  void Close();
   // `done` is called when the collector has answered the last plan, or is late, and
   // what it had published by then has been drained.
   void Settle(Done done);
   // `done` is called when everything that has been published by now has been drained.
   void AfterDrain(Done done);
-  // Checks for answers. True if one is awaited: call again soon.
+  // Checks for answers, and for the end of the session. True if an answer is awaited:
+  // call again soon.
   bool Poll(uint64_t now_ns);
   // An answer of the collector, or the next round of draining, is awaited.
   bool awaited() const {
@@ -82,6 +85,8 @@ class TargetSession {
   void Ended();
 
   bool active() const { return current_ != nullptr; }
+  // When the active session ends by itself, of the boot-time clock.
+  uint64_t ends_ns() const;
 
   // Its GPUs, as far as its collector has reported them.
   std::vector<TargetGpu> Gpus() const;
@@ -113,6 +118,8 @@ class TargetSession {
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
   void AnswerStart(uint64_t now_ns, bool answered);
+  // What was stopped does nothing more.
+  void NoteStopped(const std::string& how);
   // True if the process was armed without the SDK because no session needed it.
   bool LacksSdk(const BackendFacts& backend) const;
   // Fills in `image` what a collector without the SDK needs for samples and calls.
@@ -122,6 +129,7 @@ class TargetSession {
   void Event(const ActivePlan& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
 
+  bool closed_ = false;
   const ProcessId id_;
   CollectorMemory* memory_;
   const ProcessOutput output_;
@@ -139,6 +147,7 @@ class TargetSession {
   std::vector<std::string> external_gpus_;
   std::shared_ptr<ActivePlan> current_;
   std::shared_ptr<ActivePlan> stopped_;  // its last answer is awaited
+  bool stopped_had_begun_ = false;       // or it was stopped before it was active
   uint64_t stop_asked_ns_ = 0;
   std::optional<Waiting> starting_;
   uint64_t before_ = 0;  // see TakeDispatchesBefore()

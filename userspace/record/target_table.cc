@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/record/window_state.h"
 
 namespace rocattach {
@@ -111,6 +112,10 @@ std::vector<ProcessId> TargetTable::FindLost() {
   return lost;
 }
 
+void TargetTable::EndRecording() {
+  for (const auto& [process, target] : living_) target->EndRecording();
+}
+
 void TargetTable::Quiesce(uint64_t timeout_ns) {
   if (living_.empty()) return;
   for (const auto& [process, target] : living_) target->SetRecording(false);
@@ -118,29 +123,29 @@ void TargetTable::Quiesce(uint64_t timeout_ns) {
   for (;;) {
     nanosleep(&kQuiesceStep, nullptr);
     const uint64_t now_ns = BootNs();
-    bool has_inflight = false;
+    bool has_open = false;
     ShareOut();
     for (const auto& [process, target] : living_) {
       Drain(target.get(), now_ns);
-      has_inflight |= target->has_inflight() && !target->IsGone();
+      has_open |= target->HasOpenOperations() && !target->IsGone();
     }
     const uint64_t elapsed_ns = now_ns - begin_ns;
-    if (elapsed_ns >= kQuiesceNs && (!has_inflight || elapsed_ns >= timeout_ns)) return;
+    if (elapsed_ns >= kQuiesceNs && (!has_open || elapsed_ns >= timeout_ns)) return;
   }
 }
 
 void TargetTable::EndAll() {
-  std::vector<std::pair<ProcessId, uint64_t>> started;
+  std::vector<std::pair<ProcessId, v1::ProcessEnd>> ends;
   for (const auto& [process, target] : living_) {
-    started.emplace_back(process, target->opened().event.start_ns);
-  }
-  for (const auto& [process, start_ns] : started) {
+    // Whose window is open is told apart: its verdict says whether it runs on.
+    const bool is_gone = target->verdict() == Verdict::kOpen && target->IsGone();
     v1::ProcessEnd end;
-    end.set_how(v1::ProcessEnd::STILL_RUNNING);
+    end.set_how(is_gone ? v1::ProcessEnd::LOST : v1::ProcessEnd::STILL_RUNNING);
     end.set_time_ns(BootNs());
-    end.set_wall_ns(BootNs() - start_ns);
-    End(process, end);
+    end.set_wall_ns(ElapsedNs(target->opened().event.start_ns, BootNs()));
+    ends.emplace_back(process, std::move(end));
   }
+  for (const auto& [process, end] : ends) End(process, end);
   const uint64_t give_up_ns = BootNs() + kLastDrainNs;
   while (!ending_.empty() && BootNs() < give_up_ns) {
     ShareOut();

@@ -66,6 +66,8 @@ class TargetTable {
   // will come.
   std::vector<ProcessId> FindLost();
 
+  // Nothing is recorded any more; does not wait.
+  void EndRecording();
   // Stops recording, and drains until what is in flight has finished, for at most
   // `timeout_ns`.
   void Quiesce(uint64_t timeout_ns);

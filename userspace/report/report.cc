@@ -95,8 +95,16 @@ bool ProcessReport::LacksAccount() const {
   return recorded && (!account || !account->final());
 }
 
+uint64_t ProcessReport::TimesNotBelievable() const {
+  return std::max(out_of_order, account ? account->times_not_believable() : 0);
+}
+
 bool ProcessReport::NotBelievable() const {
   return account && !account->not_believable().empty();
+}
+
+std::string ProcessReport::UnseenWork() const {
+  return account ? account->unseen_work() : "";
 }
 
 bool ProcessReport::DiedDuringAttach() const {
@@ -122,10 +130,11 @@ std::vector<std::string> RecordingReport::WhyIncomplete() const {
   } else if (end->recovery().end_made()) {
     why.push_back("it was recovered from a file without an end");
   }
-  uint64_t without = 0, not_believable = 0;
+  uint64_t without = 0, not_believable = 0, unseen = 0;
   for (const auto& process : processes) {
     without += process->LacksAccount() ? 1 : 0;
     not_believable += process->NotBelievable() ? 1 : 0;
+    unseen += process->UnseenWork().empty() ? 0 : 1;
   }
   if (without > 0) {
     why.push_back(
@@ -138,6 +147,10 @@ std::vector<std::string> RecordingReport::WhyIncomplete() const {
                                not_believable == 1 ? " has" : " have",
                                " implausible numbers, so what was lost there is not "
                                "known"));
+  }
+  if (unseen > 0) {
+    why.push_back(absl::StrCat(Plural(unseen, "process", "processes"),
+                               " used GPUs in ways that are not recorded"));
   }
   return why;
 }
@@ -278,6 +291,7 @@ void ReportBuilder::OnDispatches(const FrameContext& at,
     }
     ++kernel->count;
     ++queue->dispatches;
+    process->out_of_order += process->launch_order.Add(record);
     if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) {
       ++process->unfinished;
     } else if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {

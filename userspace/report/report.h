@@ -16,6 +16,7 @@
 #include "userspace/report/gpu_activity.h"
 #include "userspace/report/session_counters.h"
 #include "userspace/stream/decoder.h"
+#include "userspace/stream/launch_order.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
@@ -87,6 +88,8 @@ struct ProcessReport {
   uint64_t copies_count = 0;    // read
   uint64_t untimed = 0;
   uint64_t unfinished = 0;
+  LaunchOrder launch_order;
+  uint64_t out_of_order = 0;               // found by it in what was read
   uint64_t entries_omitted = 0;            // names beyond what a report keeps in memory
   size_t bytes = 0;                        // approximate memory of its entries
   uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
@@ -107,8 +110,12 @@ struct ProcessReport {
   // It was recorded, but has no final account: the recording was truncated while it
   // ran.
   bool LacksAccount() const;
+  // Dispatches whose times cannot be theirs, as the recorder or this reader found.
+  uint64_t TimesNotBelievable() const;
   // Its own numbers are implausible: what it did and lost is not known.
   bool NotBelievable() const;
+  // The kernel driver's evidence of work that was not seen; empty if there is none.
+  std::string UnseenWork() const;
   // A signal killed it during its attach.
   bool DiedDuringAttach() const;
 };

@@ -7,12 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/human.h"
 #include "userspace/base/session_status.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 #include "userspace/report/workload_attributes.h"
+#include "userspace/stream/hold.h"
 #include "userspace/stream/losses.h"
 
 namespace rocattach {
@@ -54,8 +56,7 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
 std::string HoldText(const v1::WindowEvent& window) {
   if (window.mode() == v1::WINDOW_MODE_SIGNALLED &&
       window.collector().entry_path() == v1::ENTRY_PATH_LATE) {
-    const uint64_t stop = window.released_ns() - window.stopped_ns();
-    return absl::StrCat("stopped for ", HumanDuration(stop),
+    return absl::StrCat("stopped for ", HumanDuration(HoldNs(window)),
                         " at a call of the runtime");
   }
   if (window.mode() != v1::WINDOW_MODE_HELD &&
@@ -73,15 +74,16 @@ std::string HoldText(const v1::WindowEvent& window) {
                : HumanDuration(at - window.hit_ns());
   };
   std::vector<std::string> parts;
-  if (window.hold_ns() != 0) {
-    parts.push_back(absl::StrCat(HumanDuration(window.hold_ns()), " in the probe"));
+  if (window.probe_ns() != 0) {
+    parts.push_back(absl::StrCat(HumanDuration(window.probe_ns()), " in the probe"));
   }
   const std::string stopped = since_hit(window.stopped_ns());
   if (!stopped.empty()) parts.push_back(absl::StrCat("stopped after ", stopped));
   if (const std::string end = HoldEndText(window.hold_end()); !end.empty()) {
     parts.push_back(end);
   }
-  const std::string released = since_hit(window.released_ns());
+  const uint64_t hold_ns = window.released_ns() == 0 ? 0 : HoldNs(window);
+  const std::string released = hold_ns == 0 ? "" : HumanDuration(hold_ns);
   if (released.empty()) return absl::StrCat("held ", absl::StrJoin(parts, ", "));
   return absl::StrCat(
       "held ", released,
@@ -203,6 +205,11 @@ void Activity(const ProcessReport& process, ReportPage* page) {
   if (process.unfinished > 0) {
     absl::StrAppend(&text, "; ", HumanCount(process.unfinished), " never finished");
   }
+  if (const uint64_t count = process.TimesNotBelievable(); count > 0) {
+    absl::StrAppend(&text, "; ", HumanCount(count),
+                    " with implausible times (they start after a later packet of their "
+                    "queue, or before they were submitted)");
+  }
   page->Line("ran", text);
 }
 
@@ -247,6 +254,10 @@ std::string DoubtOf(const ProcessReport& process) {
     return absl::StrCat("its numbers are implausible (",
                         TerminalSafe(process.account->not_believable()),
                         "): it was no longer read, and what was lost is not known");
+  }
+  if (const std::string unseen = process.UnseenWork(); !unseen.empty()) {
+    return absl::StrCat("it uses GPUs in a way that is not recorded: ",
+                        TerminalSafe(unseen));
   }
   if (process.LacksAccount()) {
     return process.account ? "no final account: what it did last may be missing"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/human.h"
 #include "userspace/report/report_page.h"
 #include "userspace/report/report_process.h"
@@ -174,8 +175,8 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
                      HumanCount(summary.hold_deadlines()), " holds past the deadline"),
         page->Red());
   }
-  std::string cost =
-      absl::StrCat("ran for ", HumanDuration(summary.end_ns() - summary.begin_ns()));
+  std::string cost = absl::StrCat(
+      "ran for ", HumanDuration(ElapsedNs(summary.begin_ns(), summary.end_ns())));
   if (summary.recorder_cpu_ns() > 0) {
     absl::StrAppend(&cost, ", used ", HumanDuration(summary.recorder_cpu_ns()),
                     " of CPU time");

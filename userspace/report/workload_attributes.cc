@@ -26,6 +26,8 @@ std::vector<std::pair<std::string, std::string>> WorkloadAttributes(
   add("k8s.node.name", workload.node());
   add("slurm.job.id", workload.slurm_job());
   add("slurm.step.id", workload.slurm_step());
+  add("slurm.array.job.id", workload.slurm_array_job());
+  add("slurm.array.task.id", workload.slurm_array_task());
   return attributes;
 }
 
@@ -47,7 +49,12 @@ std::string WorkloadText(const v1::Workload& workload) {
   if (!workload.slurm_job().empty()) {
     const std::string step =
         workload.slurm_step().empty() ? "" : "." + workload.slurm_step();
-    parts.push_back(absl::StrCat("Slurm job ", workload.slurm_job(), step));
+    // As squeue writes it: ARRAY_TASK.
+    const std::string part = workload.slurm_array_job().empty()
+                                 ? ""
+                                 : absl::StrCat(" (", workload.slurm_array_job(), "_",
+                                                workload.slurm_array_task(), ")");
+    parts.push_back(absl::StrCat("Slurm job ", workload.slurm_job(), step, part));
   }
   if (!workload.node().empty()) parts.push_back(absl::StrCat("node ", workload.node()));
   return TerminalSafe(absl::StrJoin(parts, ", "));

@@ -137,6 +137,7 @@ bool GpuMonitor::State::Round(bool everyone) {
   absl::MutexLock calling(&callbacks);
   if (stopped) return false;
   const auto found = FindWorkloads(usage);
+  if (options.on_reading != nullptr) options.on_reading(usage);
   if (!failure_said && reader.failures().sum() > 0) {
     failure_said = true;
     if (options.on_failure != nullptr) {
@@ -154,7 +155,8 @@ GpuMonitor::GpuMonitor(Options options)
       thread_("rwa-gpus", kStopTimeout,
               [state = state_](const DetachableThread::StopToken& stop) {
                 const Options& given = state->options;
-                for (int round = 0; state->Round(round % given.everyone_every == 0);
+                const int every = given.everyone_every;
+                for (int round = 0; state->Round(every != 0 && round % every == 0);
                      ++round) {
                   if (stop.WaitFor(given.period)) break;
                 }

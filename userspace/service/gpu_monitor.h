@@ -25,7 +25,8 @@ class GpuMonitor {
     GpuRoots roots;
     GpuReaderLimits limits;
     absl::Duration period = absl::Seconds(5);
-    // Every so many readings, all processes of the machine are looked at.
+    // Every so many readings, all processes of the machine are looked at; 0: never, only
+    // those that compute.
     int everyone_every = 6;
     // Adds what else can be known of a process's workload, by the GPUs that it uses;
     // may be null. Does not wait. Returns true if there is nothing more to be found
@@ -34,6 +35,8 @@ class GpuMonitor {
     // Called with each workload that something was added to; may be null. On the
     // monitor's thread.
     std::function<void(const ProcessId&, const WorkloadIdentity&)> on_workload;
+    // Called with each reading; may be null. On the monitor's thread.
+    std::function<void(const GpuUsage&)> on_reading;
     // Called with the first failure of each source; may be null. On the monitor's thread.
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
   };

@@ -34,6 +34,9 @@ class HistoryObserver : public RecorderObserver {
   void OnNotBelievable(const v1::Process& process, const std::string& why) override {
     if (next_ != nullptr) next_->OnNotBelievable(process, why);
   }
+  void OnUnseenWork(const v1::Process& process, const std::string& why) override {
+    if (next_ != nullptr) next_->OnUnseenWork(process, why);
+  }
   void OnRecordingPaused(const absl::Status& why) override {
     if (next_ != nullptr) next_->OnRecordingPaused(why);
   }

@@ -12,7 +12,8 @@ void Merge(const WorkloadIdentity& now, WorkloadIdentity* known) {
         &WorkloadIdentity::container, &WorkloadIdentity::pod,
         &WorkloadIdentity::pod_uid, &WorkloadIdentity::kube_namespace,
         &WorkloadIdentity::node, &WorkloadIdentity::slurm_job,
-        &WorkloadIdentity::slurm_step}) {
+        &WorkloadIdentity::slurm_step, &WorkloadIdentity::slurm_array_job,
+        &WorkloadIdentity::slurm_array_task}) {
     if (!(now.*field).empty()) known->*field = now.*field;
   }
   if (now.cgroup_id != 0) known->cgroup_id = now.cgroup_id;

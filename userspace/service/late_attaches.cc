@@ -1,6 +1,8 @@
 #include "userspace/service/late_attaches.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,17 +23,34 @@ std::vector<pid_t> Living(const std::vector<ProcessId>& processes) {
   return living;
 }
 
+std::map<pid_t, absl::Status> Cancelled(const std::vector<pid_t>& pids) {
+  std::map<pid_t, absl::Status> cancelled;
+  for (pid_t pid : pids) {
+    cancelled[pid] =
+        absl::CancelledError(absl::StrCat("the recording ended before process ", pid,
+                                          " was entered; it runs on as before"));
+  }
+  return cancelled;
+}
+
+std::map<uid_t, std::vector<pid_t>> ByUser(const std::vector<pid_t>& pids) {
+  std::map<uid_t, std::vector<pid_t>> users;
+  for (pid_t pid : pids) users[UserOf(pid)].push_back(pid);
+  return users;
+}
+
 }  // namespace
 
 LateAttaches::LateAttaches(AttachFunction attach, DoneFunction done,
-                           DoneFunction failed)
+                           FailedFunction failed)
     : attach_(std::move(attach)),
       done_(std::move(done)),
       failed_(std::move(failed)),
+      threads_("rwa-late", /*most_per_user=*/1),
       thread_([this] { Run(); }) {}
 
 LateAttaches::~LateAttaches() {
-  Stop();
+  (void)Stop(absl::Hours(1));
 }
 
 void LateAttaches::Request(std::vector<pid_t> pids) {
@@ -53,12 +72,58 @@ void LateAttaches::Enter(ProcessId process) {
   to_enter_.push_back(process);
 }
 
-void LateAttaches::Stop() {
+bool LateAttaches::Stop(absl::Duration patience) {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  // It waits for no process.
   if (thread_.joinable()) thread_.join();
+  return threads_.Stop(patience);
+}
+
+void LateAttaches::ReportDone(const std::map<pid_t, absl::Status>& failed,
+                              bool is_last) {
+  absl::MutexLock lock(&report_mutex_);
+  done_(failed, is_last);
+}
+
+// Those of one user. Answered in any case: a batch that never begins is destroyed.
+class LateAttaches::Batch {
+ public:
+  Batch(LateAttaches* late, std::vector<pid_t> pids,
+        std::shared_ptr<std::atomic<size_t>> left)
+      : late_(late), pids_(std::move(pids)), left_(std::move(left)) {}
+  ~Batch() {
+    if (!begun_) Report(Cancelled(pids_));
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void Attach() {
+    begun_ = true;
+    Report(late_->attach_(pids_));
+  }
+
+ private:
+  void Report(const std::map<pid_t, absl::Status>& failed) {
+    late_->ReportDone(failed, /*is_last=*/--*left_ == 0);
+  }
+
+  LateAttaches* const late_;
+  const std::vector<pid_t> pids_;
+  const std::shared_ptr<std::atomic<size_t>> left_;  // batches of the request
+  bool begun_ = false;
+};
+
+void LateAttaches::AttachRequested(const std::vector<pid_t>& pids) {
+  const auto users = ByUser(pids);
+  if (users.empty()) return ReportDone({}, /*is_last=*/true);
+  auto left = std::make_shared<std::atomic<size_t>>(users.size());
+  for (const auto& [uid, of_user] : users) {
+    auto batch = std::make_shared<Batch>(this, of_user, left);
+    (void)threads_.Run(uid, [batch] { batch->Attach(); });
+  }
 }
 
 void LateAttaches::Run() {
@@ -77,12 +142,17 @@ void LateAttaches::Run() {
       retried = Living(std::exchange(retries_, {}));
       entered = Living(std::exchange(to_enter_, {}));
     }
-    if (report) done_(attach_(requested));
-    // What cannot be entered has had its verdict at its window.
-    if (!retried.empty()) (void)attach_(retried);
-    if (!entered.empty()) {
-      const auto failed = attach_(entered);
-      if (failed_ != nullptr && !failed.empty()) failed_(failed);
+    if (report) AttachRequested(requested);
+    for (const auto& [uid, pids] : ByUser(retried)) {
+      // What cannot be entered has had its verdict at its window.
+      (void)threads_.Run(uid, [this, pids = pids] { (void)attach_(pids); });
+    }
+    for (const auto& [uid, pids] : ByUser(entered)) {
+      (void)threads_.Run(uid, [this, pids = pids] {
+        const auto failed = attach_(pids);
+        absl::MutexLock lock(&report_mutex_);
+        if (failed_ != nullptr && !failed.empty()) failed_(failed);
+      });
     }
   }
   CancelRest();
@@ -93,13 +163,9 @@ void LateAttaches::CancelRest() {
   {
     absl::MutexLock lock(&mutex_);
     if (!std::exchange(request_pending_, false)) return;
-    for (pid_t pid : std::exchange(requested_, {})) {
-      cancelled[pid] =
-          absl::CancelledError(absl::StrCat("the recording ended before process ", pid,
-                                            " was entered; it runs on as before"));
-    }
+    cancelled = Cancelled(std::exchange(requested_, {}));
   }
-  done_(cancelled);
+  ReportDone(cancelled, /*is_last=*/true);
 }
 
 }  // namespace rocattach

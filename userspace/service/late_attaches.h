@@ -1,4 +1,5 @@
-// The late attaches of a service, one batch after the other, on a thread of its own.
+// The late attaches of a service: of each user one batch after the other, on a thread of
+// the user's, because a process can keep whoever reads it waiting.
 #ifndef ROCATTACH_USERSPACE_SERVICE_LATE_ATTACHES_H_
 #define ROCATTACH_USERSPACE_SERVICE_LATE_ATTACHES_H_
 
@@ -6,26 +7,34 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "userspace/base/process.h"
+#include "userspace/base/user_threads.h"
 
 namespace rocattach {
 
 class LateAttaches {
  public:
-  // Attaches to processes; returns those that had no window, with the reason.
+  // Attaches to processes of one user; returns those that had no window, with the
+  // reason. Processes of several users are attached to at the same time.
   using AttachFunction =
       std::function<std::map<pid_t, absl::Status>(const std::vector<pid_t>&)>;
   // After a batch that the user asked for.
-  using DoneFunction = std::function<void(const std::map<pid_t, absl::Status>&)>;
+  using DoneFunction =
+      std::function<void(const std::map<pid_t, absl::Status>&, bool is_last)>;
+  using FailedFunction = std::function<void(const std::map<pid_t, absl::Status>&)>;
 
-  // `done`: after a Request(); `failed`: after an Enter() that failed.
-  LateAttaches(AttachFunction attach, DoneFunction done, DoneFunction failed = nullptr);
+  // `done`: after a Request(), with is_last for the last of its users; `failed`: after
+  // an Enter() that failed. One call of them at a time.
+  LateAttaches(AttachFunction attach, DoneFunction done,
+               FailedFunction failed = nullptr);
   // Stops.
   ~LateAttaches();
 
@@ -38,16 +47,25 @@ class LateAttaches {
   // A process whose runtime started before its copy had a probe. `failed_` is told if
   // it cannot be entered.
   void Enter(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Finishes the current batch. Of the others, those that the user asked for are
-  // CANCELLED.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Finishes the current batches. Of the others, those that the user asked for are
+  // CANCELLED. False if a batch is not finished within `patience`: this object, and what
+  // the functions use, must not be destroyed then.
+  bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Processes that have kept their thread for longer than this.
+  size_t Kept(absl::Duration than) const { return threads_.Kept(than); }
 
  private:
+  class Batch;
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AttachRequested(const std::vector<pid_t>& pids);
   void CancelRest() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReportDone(const std::map<pid_t, absl::Status>& failed, bool is_last)
+      ABSL_LOCKS_EXCLUDED(report_mutex_);
 
   const AttachFunction attach_;
-  const DoneFunction done_, failed_;
+  const DoneFunction done_;
+  const FailedFunction failed_;
+  absl::Mutex report_mutex_;
   absl::Mutex mutex_;
   std::vector<pid_t> requested_ ABSL_GUARDED_BY(mutex_);
   bool request_pending_ ABSL_GUARDED_BY(mutex_) = false;
@@ -55,6 +73,7 @@ class LateAttaches {
   std::vector<ProcessId> to_enter_ ABSL_GUARDED_BY(mutex_);
   std::vector<ProcessId> retried_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  UserThreads threads_;
   std::thread thread_;
 };
 

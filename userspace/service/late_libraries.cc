@@ -3,31 +3,56 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "injector/maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/user_threads.h"
 
 namespace rocattach {
 namespace {
 
+// Of the sweep of all processes, which takes some milliseconds.
+constexpr absl::Duration kSweepPatience = absl::Seconds(2);
+constexpr int kReadersPerUser = 2;
+
+using MappedFiles = std::set<std::pair<dev_t, ino_t>>;
+
+// The files whose code some process has mapped. One that keeps whoever reads it waiting
+// counts as one that has mapped none: otherwise one user could keep the probes of all
+// others in place, of which there is a limited number.
+MappedFiles ReadMappedFiles(UserThreads* threads) {
+  struct Found {
+    absl::Mutex mutex;
+    MappedFiles files ABSL_GUARDED_BY(mutex);
+  };
+  const auto found = std::make_shared<Found>();
+  (void)ReadProcesses(threads, kSweepPatience, ListProcesses(), [found](pid_t pid) {
+    auto maps = Maps::Read(pid);
+    if (!maps.ok()) return;
+    absl::MutexLock lock(&found->mutex);
+    for (const Mapping& mapping : maps->mappings()) {
+      if (!mapping.is_file() || !mapping.executable) continue;
+      found->files.insert(
+          {makedev(mapping.device_major, mapping.device_minor), mapping.inode});
+    }
+  });
+  absl::MutexLock lock(&found->mutex);
+  return found->files;
+}
+
 // Removes from `copies` those that a process has mapped. Devices are compared as maps
 // show them: inodes alone are the same in many containers, whose file systems all begin
 // to count at the same number.
-void KeepUnmapped(std::vector<KnownLibraries::Entry>* copies) {
-  std::set<std::pair<dev_t, ino_t>> mapped;
-  for (pid_t pid : ListProcesses()) {
-    auto maps = Maps::Read(pid);
-    if (!maps.ok()) continue;
-    for (const Mapping& mapping : maps->mappings()) {
-      if (!mapping.is_file() || !mapping.executable) continue;
-      mapped.insert(
-          {makedev(mapping.device_major, mapping.device_minor), mapping.inode});
-    }
-  }
+void KeepUnmapped(UserThreads* threads, std::vector<KnownLibraries::Entry>* copies) {
+  const MappedFiles mapped = ReadMappedFiles(threads);
   std::erase_if(*copies, [&mapped](const KnownLibraries::Entry& entry) {
     return mapped.count({entry.copy->mapped_device, entry.copy->inode}) > 0;
   });
@@ -39,6 +64,7 @@ LateLibraries::LateLibraries(
     KernelProbe* probe, std::function<void(const ProcessId&, MissReason)> on_missed)
     : events_(MmapEvents::Open()),
       probe_(probe),
+      sweepers_("rwa-sweep", kReadersPerUser),
       expected_({.has_window = [probe](pid_t pid) { return probe->HasWindow(pid); },
                  .read_start = ReadRuntimeStart,
                  .read_start_ticks = ReadStartTicks,
@@ -57,6 +83,7 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
     discovery.known.push_back({entry.copy->device, entry.copy->inode, entry.cookie});
   }
   discovery.wanted = std::move(options.wanted);
+  discovery.on_mapped = std::move(options.on_mapped);
   discovery.arm = [libraries, probe = probe_](pid_t pid) {
     ProbedLibraries::Mapped mapped = libraries->ProbeMappedBy(pid, probe);
     LibraryDiscoveryOptions::Armed result;
@@ -68,14 +95,14 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
     return result;
   };
   discovery.is_foreign = IsForeignFile;
-  discovery.sweep = [libraries, probe = probe_](
+  discovery.sweep = [this, libraries, probe = probe_](
                         bool all, const LibraryDiscoveryOptions::Forget& forget) {
     const auto removed = libraries->RemoveUnused(
-        all, probe, [&forget](std::vector<KnownLibraries::Entry>* copies) {
+        all, probe, [this, &forget](std::vector<KnownLibraries::Entry>* copies) {
           std::vector<uint64_t> cookies;
           for (const auto& entry : *copies) cookies.push_back(entry.cookie);
           forget(cookies);
-          KeepUnmapped(copies);
+          KeepUnmapped(&sweepers_, copies);
         });
     return !removed.empty();
   };
@@ -99,12 +126,11 @@ void LateLibraries::Forget(const std::vector<uint64_t>& cookies) {
   if (discovery_ != nullptr) discovery_->Forget(cookies);
 }
 
-bool LateLibraries::Stop() {
-  return discovery_ == nullptr || discovery_->Stop();
+bool LateLibraries::Stop(absl::Duration patience) {
+  return discovery_ == nullptr || discovery_->Stop(patience);
 }
 
 MissedWindows LateLibraries::Finish() {
-  (void)Stop();
   expected_.Finish();
   return expected_.missed();
 }

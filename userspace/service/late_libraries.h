@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "bpf/watch_events.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/service/probed_libraries.h"
 #include "userspace/watch/expected_windows.h"
 #include "userspace/watch/kernel_probe.h"
@@ -25,6 +26,7 @@ struct LateLibrariesOptions {
   bool hold = false;
   uint32_t hold_timeout_msec = 250;
   std::function<bool(pid_t)> wanted;
+  std::function<void(pid_t)> on_mapped;
   // A process that started its runtime before its copy had a probe; null: it is only
   // counted.
   std::function<void(const ProcessId&)> enter_late;
@@ -39,22 +41,24 @@ class LateLibraries {
   explicit LateLibraries(
       KernelProbe* probe,
       std::function<void(const ProcessId&, MissReason)> on_missed = nullptr);
-  ~LateLibraries() { (void)Stop(); }
+  ~LateLibraries() { (void)Stop(absl::InfiniteDuration()); }
 
   // `libraries` must outlive it.
   absl::Status Start(LateLibrariesOptions options, ProbedLibraries* libraries);
   // A window was seen.
   void NoteWindow(const rocattach_event& event);
+  // A process is known to have none.
+  void NotePassed(const ProcessId& process) { expected_.NoteWindow(process); }
   // As ExpectedWindows has it.
   bool NoteDriverUse(const ProcessId& process) {
     return expected_.NoteDriverUse(process);
   }
   // These probes are not in place any more.
   void Forget(const std::vector<uint64_t>& cookies);
-  // Stops looking. False if `libraries` and `probe` are still in use, see
+  // Stops looking. False if this object, `libraries` and `probe` are still in use, see
   // LibraryDiscovery::Stop().
-  bool Stop();
-  // Stops looking after all windows have been noted, and settles what is open.
+  bool Stop(absl::Duration patience);
+  // After Stop() and after all windows have been noted: settles what is open.
   MissedWindows Finish();
   MissedWindows missed() const { return expected_.missed(); }
   // All 0 before Start(). Any thread, also while it starts.
@@ -66,6 +70,7 @@ class LateLibraries {
  private:
   absl::StatusOr<std::unique_ptr<MmapEvents>> events_;
   KernelProbe* const probe_;
+  UserThreads sweepers_;
   ExpectedWindows expected_;
   std::unique_ptr<LibraryDiscovery> discovery_;
   std::atomic<const LibraryDiscovery*> counting_ = nullptr;  // it, once it has started

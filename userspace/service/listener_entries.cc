@@ -4,11 +4,24 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach {
+namespace {
+
+// How long the end waits for a process to answer: what rocprofiler-sdk still delivers
+// takes milliseconds, or a few seconds on a busy machine.
+constexpr uint32_t kDetachMsec = 5'000;
+constexpr uint64_t kLastEntryNs = 2'000'000'000;
+
+std::unique_ptr<ListenerSession> NewSession(pid_t pid) {
+  return std::make_unique<ListenerSession>(pid, ToolLimits{.detach_msec = kDetachMsec});
+}
+
+}  // namespace
 
 absl::StatusOr<pid_t> ListenerEntries::FindThread(pid_t pid) {
-  auto session = std::make_unique<ListenerSession>(pid);
+  auto session = NewSession(pid);
   const std::optional<ToolFailure> failure = session->Prepare();
   if (failure.has_value() && failure->reason == "no-listener") {
     return absl::NotFoundError(failure->detail);
@@ -21,25 +34,65 @@ absl::StatusOr<pid_t> ListenerEntries::FindThread(pid_t pid) {
                      "attaches no second one"));
   }
   const pid_t thread = session->listener();
+  absl::MutexLock lock(&mutex_);
   sessions_[pid] = std::move(session);
   return thread;
 }
 
 absl::Status ListenerEntries::Enter(pid_t pid, const std::string& library) {
-  std::unique_ptr<ListenerSession>& session = sessions_[pid];
-  if (session == nullptr) session = std::make_unique<ListenerSession>(pid);
+  if (ending_ns_ != 0) return absl::CancelledError("the recording has ended");
+  std::shared_ptr<ListenerSession> session;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::shared_ptr<ListenerSession>& known = sessions_[pid];
+    if (known == nullptr) known = NewSession(pid);
+    session = known;
+  }
   session->set_tools_are_loaded();
-  const std::optional<ToolFailure> failure = session->Attach({library}, {});
-  if (!failure.has_value()) return absl::OkStatus();
+  const std::optional<ToolFailure> failure = session->Attach({library}, {}, [this] {
+    const uint64_t ending_ns = ending_ns_;
+    return ending_ns != 0 && BootNs() - ending_ns >= kLastEntryNs;
+  });
+  if (!failure.has_value()) {
+    absl::MutexLock lock(&mutex_);
+    entered_[pid] = std::move(session);
+    sessions_.erase(pid);
+    return absl::OkStatus();
+  }
   if (failure->reason == "listener-busy") {
     return absl::UnavailableError(failure->detail);
   }
-  sessions_.erase(pid);
+  Forget(pid);
   return absl::FailedPreconditionError(failure->detail);
 }
 
+void ListenerEntries::Forget(pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  sessions_.erase(pid);
+}
+
+void ListenerEntries::BeginDetach(const std::function<void(pid_t)>& before) {
+  uint64_t not_yet = 0;
+  ending_ns_.compare_exchange_strong(not_yet, BootNs());
+  absl::MutexLock lock(&mutex_);
+  for (auto& [pid, session] : entered_) {
+    leaving_.emplace_back([pid = pid, session = std::move(session), before] {
+      if (before != nullptr) before(pid);
+      (void)session->Detach();
+    });
+  }
+  entered_.clear();
+}
+
 void ListenerEntries::DetachAll() {
-  for (const auto& [pid, session] : sessions_) (void)session->Detach();
+  BeginDetach(nullptr);
+  std::vector<std::thread> leaving;
+  {
+    absl::MutexLock lock(&mutex_);
+    leaving.swap(leaving_);
+  }
+  for (std::thread& thread : leaving) thread.join();
+  absl::MutexLock lock(&mutex_);
   sessions_.clear();
 }
 

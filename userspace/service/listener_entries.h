@@ -4,31 +4,51 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/listener/listener_session.h"
 #include "userspace/watch/sdk_entry.h"
 
 namespace rocattach {
 
-// One session of rocprofiler-register for each process. All calls come one at a time.
+// One session of rocprofiler-register for each process. Thread-safe: the calls for a
+// process come one at a time. No process waits for another one's answer when they end.
 class ListenerEntries : public SdkEntry {
  public:
   ListenerEntries() = default;
   ~ListenerEntries() override { DetachAll(); }
 
-  absl::StatusOr<pid_t> FindThread(pid_t pid) override;
-  void Forget(pid_t pid) override { sessions_.erase(pid); }
-  absl::Status Enter(pid_t pid, const std::string& library) override;
+  absl::StatusOr<pid_t> FindThread(pid_t pid) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Forget(pid_t pid) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Enter(pid_t pid, const std::string& library) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Begins to end the sessions, each on a thread of its own, which first runs `before`
+  // (may be null). None begins any more, and one that is beginning is not waited for
+  // much longer. Does not wait.
+  void BeginDetach(const std::function<void(pid_t)>& before)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends all sessions: what the SDK has not delivered yet is in the rings when this
-  // returns.
-  void DetachAll();
+  // returns, of those that have answered in time. After the last call of SdkEntry.
+  void DetachAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Of the processes that were entered, or may be.
-  std::map<pid_t, std::unique_ptr<ListenerSession>> sessions_;
+  std::atomic<uint64_t> ending_ns_ = 0;  // since when; 0: they are not ending
+  absl::Mutex mutex_;
+  // Of the processes that may be entered.
+  std::map<pid_t, std::shared_ptr<ListenerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<pid_t, std::shared_ptr<ListenerSession>> entered_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

@@ -46,7 +46,7 @@ absl::Status PublishMetrics(const WatcherOptions& options, Recorder* recorder,
                                           }));
   }
   if (!options.metrics_listen.has_value()) return absl::OkStatus();
-  return metrics->Listen(*options.metrics_listen, recorder);
+  return metrics->Listen(*options.metrics_listen, options.metrics_hosts, recorder);
 }
 
 absl::Status CountForMetrics(const WatcherOptions& options, SessionService* sessions,

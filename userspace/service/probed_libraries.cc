@@ -26,10 +26,11 @@ bool IsDeleted(const LibraryCopy& copy) {
 //    was written, the probe may be at any instruction and is removed.
 // 4. The watch reports what is written after it was set.
 absl::Status ProbedLibraries::ProbeOne(const LibraryCopy& copy, uint64_t cookie,
-                                       LibraryProbes* probes) {
+                                       pid_t mapped_by, LibraryProbes* probes) {
   watch_.Add(cookie, copy.file);
   RETURN_IF_ERROR(
       probes->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
+  if (after_probe_ != nullptr) after_probe_(copy.file, mapped_by);
   absl::Status unchanged = copy.file.CheckUnchanged();
   if (unchanged.ok()) return absl::OkStatus();
   const int fd = copy.file.fd();
@@ -42,7 +43,7 @@ absl::Status ProbedLibraries::ProbeOne(const LibraryCopy& copy, uint64_t cookie,
   return unchanged;
 }
 
-bool ProbedLibraries::ProbeLater(const KnownLibraries::Entry& entry,
+bool ProbedLibraries::ProbeLater(const KnownLibraries::Entry& entry, pid_t mapped_by,
                                  LibraryProbes* probes) {
   {
     absl::MutexLock lock(&mutex_);
@@ -60,7 +61,7 @@ bool ProbedLibraries::ProbeLater(const KnownLibraries::Entry& entry,
       return found->second == State::kProbed;
     }
   }
-  const bool probed = ProbeOne(*entry.copy, entry.cookie, probes).ok();
+  const bool probed = ProbeOne(*entry.copy, entry.cookie, mapped_by, probes).ok();
   absl::MutexLock lock(&mutex_);
   states_[entry.cookie] = probed ? State::kProbed : State::kResists;
   return probed;
@@ -73,7 +74,7 @@ ProbedLibraries::Mapped ProbedLibraries::ProbeMappedBy(pid_t pid,
   mapped.rejected = std::move(found.rejected);
   mapped.without_room = found.without_room;
   for (const KnownLibraries::Entry& entry : found.entries) {
-    if (ProbeLater(entry, probes)) {
+    if (ProbeLater(entry, pid, probes)) {
       mapped.probed.push_back(entry.cookie);
     } else {
       mapped.rejected.push_back({entry.copy->path, "its probe could not be placed"});
@@ -146,7 +147,7 @@ absl::Status ProbedLibraries::SetProbes(LibraryProbes* probes) {
   absl::Status first_error;
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
     const uint64_t cookie = i + 1;
-    absl::Status status = ProbeOne(scan_.copies[i], cookie, probes);
+    absl::Status status = ProbeOne(scan_.copies[i], cookie, /*mapped_by=*/0, probes);
     {
       absl::MutexLock lock(&mutex_);
       states_[cookie] = status.ok() ? State::kProbed : State::kResists;

@@ -30,6 +30,13 @@ class ProbedLibraries {
                            const LibraryLimits& later = LibraryLimits())
       : scan_(std::move(scan)), known_(scan_.copies, later) {}
 
+  // Called after each probe that is set, on the thread that has set it: the copy's file,
+  // and a process that has mapped it, 0 if none is known. Before any other call.
+  using AfterProbe = std::function<void(const CheckedFile& file, pid_t mapped_by)>;
+  void set_after_probe(AfterProbe after_probe) {
+    after_probe_ = std::move(after_probe);
+  }
+
   // Copies that were found, and those that were rejected, including by SetProbes().
   const LibraryScan& scan() const { return scan_; }
   // Sets the probes. Copies that cannot be probed are rejected; it is an error only if
@@ -79,14 +86,15 @@ class ProbedLibraries {
     kResists,   // cannot be probed, or has been written to
   };
 
-  absl::Status ProbeOne(const LibraryCopy& copy, uint64_t cookie, LibraryProbes* probes)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ProbeOne(const LibraryCopy& copy, uint64_t cookie, pid_t mapped_by,
+                        LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Probes a copy once, whoever comes first; true if it has its probe.
-  bool ProbeLater(const KnownLibraries::Entry& entry, LibraryProbes* probes)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ProbeLater(const KnownLibraries::Entry& entry, pid_t mapped_by,
+                  LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   LibraryScan scan_;
   KnownLibraries known_;
+  AfterProbe after_probe_;
   mutable absl::Mutex mutex_;
   std::map<uint64_t, State> states_ ABSL_GUARDED_BY(mutex_);  // by cookie
   LibraryWatch watch_;

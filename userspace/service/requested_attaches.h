@@ -29,6 +29,9 @@ class RequestedAttaches {
   void NoteVerdict(pid_t pid, bool retried) ABSL_LOCKS_EXCLUDED(mutex_);
   // There will be no verdict: the process cannot be attached to, or not now.
   void Remove(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those that have been awaited for so long, while none of the others was settled
+  // either: they are attached to one after the other. They are not awaited any more.
+  std::vector<pid_t> TakeOverdue(uint64_t msec) ABSL_LOCKS_EXCLUDED(mutex_);
   // No verdict is awaited.
   bool settled() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -38,8 +41,12 @@ class RequestedAttaches {
 
   const std::function<uint64_t()> now_;
   mutable absl::Mutex mutex_;
-  // When the process no longer counts; 0: not before its verdict.
-  std::map<pid_t, uint64_t> awaited_ ABSL_GUARDED_BY(mutex_);
+  struct Awaited {
+    uint64_t since = 0;
+    uint64_t until = 0;  // when it no longer counts; 0: not before its verdict
+  };
+  std::map<pid_t, Awaited> awaited_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_settled_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rocattach

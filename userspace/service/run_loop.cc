@@ -34,9 +34,10 @@ RunEnd RunLoop::Wait(uint64_t duration_ns, const Events& events) {
     int timeout = events.awaits_processes != nullptr && events.awaits_processes()
                       ? kAwaitedTickMsec
                       : kTickMsec;
-    if (duration_ns != 0 && deadline_ns == 0 &&
-        (events.duration_begins == nullptr || events.duration_begins())) {
-      deadline_ns = now + duration_ns;
+    if (duration_ns != 0 && deadline_ns == 0) {
+      const uint64_t began_ns =
+          events.duration_began == nullptr ? now : events.duration_began(now);
+      if (began_ns != 0) deadline_ns = began_ns + duration_ns;
     }
     if (deadline_ns != 0) {
       if (now >= deadline_ns) {

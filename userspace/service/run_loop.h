@@ -36,9 +36,10 @@ class RunLoop {
     std::function<void()> on_tick;
     // While it returns true, ticks are at most 0.1 s apart.
     std::function<bool()> awaits_processes;
-    // Whether the duration counts from now on; null: it counts from the start.
-    std::function<bool()> duration_begins;
-    // Signalled when duration_begins() may have changed. Must outlive the wait.
+    // When the duration began, of the boot-time clock, given the time now; 0: not yet.
+    // Null: it counts from the start.
+    std::function<uint64_t(uint64_t now_ns)> duration_began;
+    // Signalled when duration_began() may have changed. Must outlive the wait.
     const WakeEvent* changed = nullptr;
     // Called when this descriptor is readable, which it must end; -1: there is none.
     int watched_fd = -1;

@@ -4,9 +4,17 @@
 
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/record/settle_target.h"
 
 namespace rocattach {
+namespace {
+
+// An attempt takes some milliseconds besides the wait for a call, and some hundred on a
+// crowded machine. One that ends later counts all the same.
+constexpr uint64_t kMostEnteringMsec = 10'000;
+
+}  // namespace
 
 RunningAttaches::RunningAttaches(KernelProbe* probe, ProcessHistory* history,
                                  WatcherObserver* observer, Options options)
@@ -31,22 +39,29 @@ RunningAttaches::RunningAttaches(KernelProbe* probe, ProcessHistory* history,
       requested_([] { return BootNs() / 1'000'000; }) {}
 
 void RunningAttaches::Start(WindowServer* server, KnownLibraries* libraries) {
-  attacher_ = std::make_unique<RunningAttacher>(probe_, server, libraries);
-  attacher_->set_patience(absl::Milliseconds(options_.idle_patience_msec));
-  attacher_->set_returns_unentered(options_.wait_for_start);
-  if (options_.use_listeners) {
-    listeners_ = std::make_unique<ListenerEntries>();
-    attacher_->set_sdk_entry(listeners_.get());
-  }
-  Start([this](const std::vector<pid_t>& pids) { return attacher_->Attach(pids); });
+  if (options_.use_listeners) listeners_ = std::make_unique<ListenerEntries>();
+  Start([this, server, libraries](const std::vector<pid_t>& pids) {
+    RunningAttacher attacher(probe_, server, libraries);
+    attacher.set_patience(absl::Milliseconds(options_.idle_patience_msec));
+    attacher.set_returns_unentered(options_.wait_for_start);
+    if (listeners_ != nullptr) attacher.set_sdk_entry(listeners_.get());
+    {
+      absl::MutexLock lock(&mutex_);
+      attachers_.insert(&attacher);
+    }
+    auto failed = attacher.Attach(Wanted(pids));
+    absl::MutexLock lock(&mutex_);
+    attachers_.erase(&attacher);
+    return failed;
+  });
 }
 
 void RunningAttaches::Start(LateAttaches::AttachFunction attach) {
   attaches_ = std::make_unique<LateAttaches>(
       std::move(attach),
-      [this](const std::map<pid_t, absl::Status>& failed) {
+      [this](const std::map<pid_t, absl::Status>& failed, bool is_last) {
         NoteUnentered(failed);
-        if (observer_ != nullptr) observer_->OnRunningDone();
+        if (is_last && observer_ != nullptr) observer_->OnRunningDone();
       },
       [this](const std::map<pid_t, absl::Status>& failed) { NoteUnentered(failed); });
 }
@@ -57,15 +72,49 @@ void RunningAttaches::Attach(const std::vector<pid_t>& pids) {
   attaches_->Request(std::move(started));
 }
 
+std::vector<pid_t> RunningAttaches::Wanted(const std::vector<pid_t>& pids) {
+  std::vector<pid_t> wanted;
+  for (pid_t pid : pids) {
+    if (options_.wanted == nullptr || options_.wanted(pid)) {
+      wanted.push_back(pid);
+    } else {
+      requested_.Remove(pid);
+      changed_.Signal();
+    }
+  }
+  return wanted;
+}
+
+void RunningAttaches::GiveUpOverdue(uint64_t msec) {
+  std::map<pid_t, absl::Status> overdue;
+  for (pid_t pid : requested_.TakeOverdue(msec))
+    overdue[pid] = KeepsReadersWaiting(pid);
+  if (overdue.empty()) return;
+  NoteNotAttached(overdue);
+  if (requested_.settled() && observer_ != nullptr) observer_->OnRunningDone();
+  changed_.Signal();
+}
+
 void RunningAttaches::Poll() {
+  GiveUpOverdue(options_.idle_patience_msec + kMostEnteringMsec);
   std::vector<pid_t> started = targets_.Poll();
   if (started.empty()) return;
   requested_.Add(started);
   attaches_->Request(std::move(started));
 }
 
-void RunningAttaches::Stop() {
-  if (attaches_ != nullptr) attaches_->Stop();
+bool RunningAttaches::Stop(absl::Duration patience) {
+  if (attaches_ == nullptr || attaches_->Stop(patience)) return true;
+  GiveUpOverdue(0);
+  return false;
+}
+
+size_t RunningAttaches::KeptThreads(absl::Duration than) const {
+  return attaches_ == nullptr ? 0 : attaches_->Kept(than);
+}
+
+void RunningAttaches::BeginDetachListeners(const std::function<void(pid_t)>& before) {
+  if (listeners_ != nullptr) listeners_->BeginDetach(before);
 }
 
 void RunningAttaches::DetachListeners() {
@@ -86,12 +135,18 @@ void RunningAttaches::NoteWindow(pid_t pid) {
 }
 
 void RunningAttaches::OnLateWindow(const rocattach_event& event, bool served) {
-  attacher_->OnLateWindow(event, served);
+  absl::MutexLock lock(&mutex_);
+  for (RunningAttacher* attacher : attachers_) attacher->OnLateWindow(event, served);
 }
 
 void RunningAttaches::NoteVerdict(pid_t pid, const v1::WindowEvent& verdict) {
   targets_.NoteSettled(pid);
   requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
+  if (verdict.state() == v1::WINDOW_STATE_ATTACHED && first_attach_ns_ == 0) {
+    // The verdict may come late. Without a release no thread was stopped.
+    first_attach_ns_ =
+        verdict.released_ns() != 0 ? verdict.released_ns() : verdict.time_ns();
+  }
   changed_.Signal();
 }
 

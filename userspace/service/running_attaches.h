@@ -4,13 +4,18 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "bpf/watch_events.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/process.h"
@@ -42,6 +47,8 @@ class RunningAttaches {
     uint32_t idle_patience_msec = 0;
     // Processes may be entered where rocprofiler-sdk waits for tools.
     bool use_listeners = false;
+    // Whether a process is attached to at all. On a thread of its user's; null: each is.
+    std::function<bool(pid_t)> wanted;
     // A process that is waited for has loaded its runtime.
     std::function<void(pid_t)> on_loaded;
   };
@@ -59,12 +66,19 @@ class RunningAttaches {
   void Start(LateAttaches::AttachFunction attach);
   // Enters these as soon as they can be.
   void Attach(const std::vector<pid_t>& pids);
-  // Enters those that were waited for, and can be entered now.
+  // Enters those that were waited for, and can be entered now. Gives up on those that
+  // keep the thread waiting that enters them.
   void Poll();
-  // Finishes what has begun; what has not is reported as not attached.
-  void Stop();
-  // Ends what was entered through rocprofiler-sdk: what that has not delivered yet is
-  // in the rings when this returns. After Stop().
+  // Finishes what has begun; what has not is reported as not attached. False if a
+  // process keeps a thread for longer than `patience`, see LateAttaches::Stop().
+  bool Stop(absl::Duration patience);
+  // Threads that have been attaching for longer than this.
+  size_t KeptThreads(absl::Duration than) const;
+  // Begins to end what was entered through rocprofiler-sdk, without waiting; `before`
+  // runs for each process before its end. The recording has ended.
+  void BeginDetachListeners(const std::function<void(pid_t)>& before);
+  // Ends all of it: what the SDK has not delivered yet is in the rings when this
+  // returns. After Stop().
   void DetachListeners();
 
   // A process whose runtime started before its copy had a probe. Any thread.
@@ -75,7 +89,8 @@ class RunningAttaches {
   // A process has opened its window. Any thread.
   void NoteWindow(pid_t pid);
   // For WindowServerOptions::on_late_window.
-  void OnLateWindow(const rocattach_event& event, bool served);
+  void OnLateWindow(const rocattach_event& event, bool served)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // A process has a verdict. On the recorder's thread.
   void NoteVerdict(pid_t pid, const v1::WindowEvent& verdict);
 
@@ -88,10 +103,16 @@ class RunningAttaches {
   bool waits() const { return targets_.waits(); }
   // Every process has its verdict, or will have none.
   bool settled() const { return requested_.settled(); }
-  // Signalled when that may have changed; its status is that of the constructor.
+  // When the first process was attached to, since which it is recorded; 0: none is.
+  uint64_t first_attach_ns() const { return first_attach_ns_; }
+  // Signalled when one of these may have changed; its status is that of the constructor.
   WakeEvent& changed() { return changed_; }
 
  private:
+  // Those that have had no verdict for so long will not be attached to.
+  void GiveUpOverdue(uint64_t msec);
+  // Those that are wanted; the others are not awaited any more.
+  std::vector<pid_t> Wanted(const std::vector<pid_t>& pids);
   // Processes that have no window after an attempt, with the reason.
   void NoteUnentered(const std::map<pid_t, absl::Status>& failed);
   // These will not be attached to.
@@ -104,10 +125,13 @@ class RunningAttaches {
   RunningTargets targets_;
   RequestedAttaches requested_;
   WakeEvent changed_;
+  std::atomic<uint64_t> first_attach_ns_ = 0;
   // From Start() on.
   std::unique_ptr<ListenerEntries> listeners_;
-  std::unique_ptr<RunningAttacher> attacher_;
   std::unique_ptr<LateAttaches> attaches_;
+  absl::Mutex mutex_;
+  // One for each batch that is under way.
+  std::set<RunningAttacher*> attachers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

@@ -1,18 +1,22 @@
 #include "userspace/service/running_targets.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/running_process.h"
-#include "userspace/watch/runtime_start.h"
 
 namespace rocattach {
 namespace {
+
+// A look at a process takes some milliseconds.
+constexpr absl::Duration kReadPatience = absl::Seconds(1);
 
 uint64_t NowMsec() {
   return ClockNs(CLOCK_MONOTONIC) / 1'000'000;
@@ -23,17 +27,37 @@ uint64_t NowMsec() {
 RunningTargets::RunningTargets(KernelProbe* probe, RunningTargetsOptions options)
     : probe_(probe),
       options_(std::move(options)),
+      readers_("rwa-follow", /*most_per_user=*/1),
       awaited_({.has_window = [probe](pid_t pid) { return probe->HasWindow(pid); },
-                .read_start = ReadRuntimeStart,
+                .read_start = [this](pid_t pid) { return ReadStart(pid); },
                 .read_start_ticks = ReadStartTicks,
                 .now = NowMsec},
                options_.wait_timeout_msec),
       safe_points_({.read_start_ticks = ReadStartTicks, .now = NowMsec},
                    options_.wait_timeout_msec) {}
 
+absl::StatusOr<RuntimeStart> RunningTargets::ReadStart(pid_t pid) {
+  const auto start = std::make_shared<absl::StatusOr<RuntimeStart>>();
+  const bool is_kept =
+      !ReadProcesses(&readers_, kReadPatience, {pid}, [start](pid_t p) {
+         *start = ReadRuntimeStart(p);
+       }).empty();
+  if (is_kept) return RuntimeStart::kUnknown;
+  return *start;
+}
+
+absl::Status RunningTargets::CheckStart(pid_t pid) {
+  const auto status = std::make_shared<absl::Status>();
+  const bool is_kept =
+      !ReadProcesses(&readers_, kReadPatience, {pid}, [status](pid_t p) {
+         *status = CheckRuntimeStarted(p);
+       }).empty();
+  return is_kept ? absl::OkStatus() : *status;
+}
+
 absl::Status RunningTargets::FollowOne(pid_t pid) {
   auto ticks = ReadStartTicks(pid);
-  auto start = ReadRuntimeStart(pid);
+  auto start = ReadStart(pid);
   if (!ticks.ok() || !start.ok()) return absl::OkStatus();  // it has ended
   // A runtime that is open is attached to late, and has no window.
   const bool starts = *start != RuntimeStart::kStarted;
@@ -60,8 +84,8 @@ absl::Status RunningTargets::Follow(std::vector<pid_t>* running) {
   return absl::OkStatus();
 }
 
-absl::Status RunningTargets::CheckStarted(pid_t pid) const {
-  absl::Status status = CheckRuntimeStarted(pid);
+absl::Status RunningTargets::CheckStarted(pid_t pid) {
+  absl::Status status = CheckStart(pid);
   if (absl::IsFailedPrecondition(status)) return status;
   // That a descendant has ended is no failure. What else is wrong is the attach's to
   // say.
@@ -74,8 +98,7 @@ std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
   for (pid_t pid : running) {
     absl::Status status = CheckStarted(pid);
     if (options_.wait && status.ok() && !probe_->HasWindow(pid) &&
-        ReadRuntimeStart(pid).value_or(RuntimeStart::kStarted) ==
-            RuntimeStart::kUnknown) {
+        ReadStart(pid).value_or(RuntimeStart::kStarted) == RuntimeStart::kUnknown) {
       status = absl::FailedPreconditionError(absl::StrCat(
           "process ", pid, " has loaded the HSA runtime, but may not have started it"));
     }

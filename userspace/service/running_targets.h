@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/service/awaited_safe_points.h"
 #include "userspace/service/awaited_starts.h"
 #include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach {
 
@@ -65,10 +68,15 @@ class RunningTargets {
   absl::Status FollowOne(pid_t pid);
   // The status of a process that has not started its runtime, or of a descendant that
   // has ended; OK if it is to be entered now.
-  absl::Status CheckStarted(pid_t pid) const;
+  absl::Status CheckStarted(pid_t pid);
+  // Like ReadRuntimeStart() and CheckRuntimeStarted(), without waiting for the process:
+  // kUnknown and OK for one that keeps its readers waiting.
+  absl::StatusOr<RuntimeStart> ReadStart(pid_t pid);
+  absl::Status CheckStart(pid_t pid);
 
   KernelProbe* const probe_;
   const RunningTargetsOptions options_;
+  UserThreads readers_;
   std::set<pid_t> named_;  // by the user
   AwaitedStarts awaited_;
   AwaitedSafePoints safe_points_;

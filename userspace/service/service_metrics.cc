@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "userspace/base/status_macros.h"
@@ -15,9 +16,12 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 
 }  // namespace
 
-absl::Status ServiceMetrics::Listen(const ListenAddress& address, Recorder* recorder) {
+absl::Status ServiceMetrics::Listen(const ListenAddress& address,
+                                    const std::vector<std::string>& hosts,
+                                    Recorder* recorder) {
   recorder_ = recorder;
-  ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(address, this));
+  ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(address, this,
+                                                     HttpHosts::OfThisMachine(hosts)));
   return absl::OkStatus();
 }
 
@@ -42,7 +46,7 @@ absl::Status ServiceMetrics::PushProfiles(const ProfilePushSettings& settings,
 }
 
 void ServiceMetrics::Close() {
-  ready_ = false;
+  SetReady(nullptr);
   profile_pusher_.reset();
   pusher_.reset();
   endpoint_.reset();
@@ -119,9 +123,18 @@ absl::Status ServiceMetrics::CheckAlive() {
   return RunOnRecorder([] {});
 }
 
+void ServiceMetrics::SetReady(std::function<absl::Status()> check) {
+  absl::MutexLock lock(&ready_mutex_);
+  ready_ = std::move(check);
+}
+
 absl::Status ServiceMetrics::CheckReady() {
-  if (!ready_) {
-    return absl::UnavailableError("rocattach-watch does not see new processes yet");
+  {
+    absl::MutexLock lock(&ready_mutex_);
+    if (ready_ == nullptr) {
+      return absl::UnavailableError("rocattach-watch does not see new processes yet");
+    }
+    RETURN_IF_ERROR(ready_());
   }
   return CheckAlive();
 }

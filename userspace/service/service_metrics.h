@@ -7,9 +7,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/attribution/workload.h"
 #include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/process.h"
@@ -37,7 +40,8 @@ class ServiceMetrics : public MetricsSource {
   TargetMeters* meters() { return &meters_; }
 
   // Answers at `address` from now on, until Close(); before the recorder finishes.
-  absl::Status Listen(const ListenAddress& address, Recorder* recorder);
+  absl::Status Listen(const ListenAddress& address,
+                      const std::vector<std::string>& hosts, Recorder* recorder);
   // Where missed windows are counted, if anywhere; until Close(), and before Listen().
   void SetMissedWindows(std::function<MissedWindows()> missed) {
     missed_ = std::move(missed);
@@ -54,8 +58,8 @@ class ServiceMetrics : public MetricsSource {
   // The same of profiles.
   absl::Status PushProfiles(const ProfilePushSettings& settings, Recorder* recorder,
                             PushStateFunction on_state);
-  // New processes are seen from now on.
-  void SetReady() { ready_ = true; }
+  // New processes are seen from now on, as long as this says so. Until Close().
+  void SetReady(std::function<absl::Status()> check) ABSL_LOCKS_EXCLUDED(ready_mutex_);
   void Close();
   // Where it listens; empty if it does not.
   std::string address() const;
@@ -78,7 +82,9 @@ class ServiceMetrics : public MetricsSource {
   std::function<WorkloadFailures()> workload_failures_;
   std::function<void(NodeSnapshot*)> add_;
   Recorder* recorder_ = nullptr;
-  std::atomic<bool> ready_ = false;
+  absl::Mutex ready_mutex_;
+  // Null: not yet, or not any more.
+  std::function<absl::Status()> ready_ ABSL_GUARDED_BY(ready_mutex_);
   std::unique_ptr<MetricsEndpoint> endpoint_;
   PushCounts push_counts_;
   std::atomic<bool> pushes_ = false;

@@ -6,10 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/session/session_end.h"
 #include "userspace/session/session_handle.h"
 
 namespace rocattach {
@@ -65,6 +68,8 @@ void SessionService::Close() {
     if (std::exchange(stopping_, true)) return;
   }
   changed_.Signal();
+  // The thread may be waiting for a process that does not answer.
+  engine_->EndAllNow();
   thread_.join();
   absl::MutexLock lock(&sessions_mutex_);
   for (auto& [number, session] : sessions_) {
@@ -77,6 +82,7 @@ void SessionService::OnArrival(const Arrival& arrival) {
   {
     absl::MutexLock lock(&mutex_);
     arrivals_.push_back(arrival);
+    arrivals_.back().time_ns = BootNs();
   }
   changed_.Signal();
 }
@@ -100,6 +106,10 @@ void SessionService::Run() {
         look_again = std::exchange(look_again_, false);
       }
     }
+    // What is due does not wait for arrivals, each of which may take seconds.
+    const uint64_t now = BootNs();
+    const bool due = look_again || now >= wake_ns;
+    if (due) wake_ns = ServeSchedules(now);
     if (arrival.has_value() && arrival->missed) {
       ServeMissed(arrival->target);
       continue;
@@ -110,23 +120,21 @@ void SessionService::Run() {
       if (on_served_) on_served_();
       continue;
     }
-    const uint64_t now = BootNs();
-    if (look_again || now >= wake_ns) {
-      wake_ns = ServeSchedules(now);
-      continue;
-    }
+    if (due) continue;
     (void)changed_.WaitFor(wake_ns == UINT64_MAX ? WakeEvent::kForever : wake_ns - now);
   }
 }
 
 void SessionService::ServeArrival(const Arrival& arrival) {
   absl::MutexLock lock(&sessions_mutex_);
+  for (auto& [number, session] : sessions_) {
+    if (!std::exchange(session.awaits_first, false)) continue;
+    session.begin_ns = arrival.time_ns;
+    engine_->EndSessionAt(session.id, EndOfPeriod(session));
+    WakeScheduler();
+  }
   engine_->TargetArrived(arrival.target);
   for (auto& [number, session] : sessions_) {
-    if (std::exchange(session.awaits_first, false)) {
-      session.begin_ns = BootNs();
-      WakeScheduler();
-    }
     // This process may be able to serve a session that no other could.
     if (!session.waiting_for.empty()) BeginPeriod(&session);
   }
@@ -153,11 +161,19 @@ void SessionService::ReportRefusals(Session* session) {
   auto report = engine_->Report(session->id);
   if (!report.ok()) return;
   session->ran |= !report->running.empty();
-  session->was_refused |= !report->refused.empty();
-  if (session->request.yields) return;
   for (const auto& [target, status] : report->refused) {
-    ReportRefusal(*session, target, std::string(status.message()));
+    // A period that is over before a process has begun it is not refused by that.
+    const bool is_skipped = !session->request.periods.empty() &&
+                            absl::StrContains(status.message(), kEndedBeforeBegun);
+    session->was_refused |= !is_skipped;
+    if (session->request.yields) continue;
+    if (is_skipped) {
+      ReportSkipped(*session, target, 1);
+    } else {
+      ReportRefusal(*session, target, std::string(status.message()));
+    }
   }
+  if (session->request.yields) return;
   std::erase_if(session->left_out, [&report](ProcessId target) {
     return !report->left_out.contains(target);  // it has ended
   });
@@ -192,9 +208,20 @@ void SessionService::YieldTo(const SessionRequest& request) {
   }
 }
 
+uint64_t SessionService::EndOfPeriod(const Session& session) {
+  if (session.awaits_first) return UINT64_MAX;
+  const uint64_t elapsed = ElapsedNs(session.begin_ns, BootNs());
+  uint64_t after_ns = session.schedule.CollectsUntil(elapsed);
+  if (const uint64_t duration = session.request.duration_ns; duration != 0) {
+    after_ns = std::min(after_ns, duration);
+  }
+  return after_ns == UINT64_MAX ? UINT64_MAX : session.begin_ns + after_ns;
+}
+
 void SessionService::BeginPeriod(Session* session) {
   YieldTo(session->request);
-  const absl::Status started = engine_->StartSession(session->id);
+  const absl::Status started =
+      engine_->StartSession(session->id, EndOfPeriod(*session));
   session->collecting = started.ok();
   session->waiting_for = started.ok() ? "" : std::string(started.message());
   ReportRefusals(session);
@@ -228,13 +255,19 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   if (begun <= in_time || session->request.yields) return;
   const uint64_t skipped = begun - in_time;
   session->period += skipped;
-  const uint64_t number = Number(session->id);
-  const std::string text = SkippedPeriodsText(skipped);
   for (ProcessId target : TargetsOf(*session)) {
-    targets_->NoteRefusal(target, number, text);
-    const auto notice = skip_notices_.Note(number, target, "", session->period);
-    if (notice.people && on_skipped_) on_skipped_(target.pid, skipped);
+    ReportSkipped(*session, target, skipped);
   }
+}
+
+void SessionService::ReportSkipped(const Session& session, ProcessId target,
+                                   uint64_t periods) {
+  const uint64_t number = Number(session.id);
+  const auto notice = skip_notices_.Note(number, target, "", session.period);
+  if (notice.stream) {
+    targets_->NoteRefusal(target, number, SkippedPeriodsText(periods));
+  }
+  if (notice.people && on_skipped_) on_skipped_(target.pid, periods);
 }
 
 void SessionService::WakeScheduler() {
@@ -344,19 +377,18 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   session.awaits_first = request.from_first_process && targets_->Targets().empty();
   session.collecting = session.schedule.At(0).collect;
   session.begun = session.schedule.Begun(0);
-  Count(request, 1);
+  session.request = std::move(request);
+  Count(session.request, 1);
   if (session.collecting) {
-    const absl::Status started = engine_->StartSession(id);
-    session.request = request;
+    const absl::Status started = engine_->StartSession(id, EndOfPeriod(session));
     ReportRefusals(&session);
     if (!started.ok()) {
-      Count(request, -1);
+      Count(session.request, -1);
       engine_->DestroySession(id).IgnoreError();
       notices_.Forget(Number(id));
       return started;
     }
   }
-  session.request = std::move(request);
   if (sessions_.size() >= kListedSessions) {
     auto over = std::find_if(sessions_.begin(), sessions_.end(),
                              [](const auto& entry) { return entry.second.over; });
@@ -390,6 +422,8 @@ absl::Status SessionService::End(Session* session) {
 }
 
 absl::Status SessionService::Stop(uint64_t number) {
+  // Now, also while somebody who has the lock waits for a process to answer.
+  engine_->EndSessionAt(SessionOfNumber(number), BootNs());
   absl::MutexLock lock(&sessions_mutex_);
   auto found = sessions_.find(number);
   if (found == sessions_.end() || found->second.over) {

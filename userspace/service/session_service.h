@@ -109,6 +109,7 @@ class SessionService {
     ProcessId target;
     bool waiting = false;  // held until the sessions have been offered to it
     bool missed = false;   // it had ended by then
+    uint64_t time_ns = 0;  // when it came
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
@@ -134,6 +135,8 @@ class SessionService {
   // `released` if it released something that other sessions may wait for.
   uint64_t ServeSchedule(Session* session, uint64_t now_ns, bool* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // When what it collects now ends, of the boot-time clock.
+  static uint64_t EndOfPeriod(const Session& session);
   // A period has begun, or something that it waits for has changed.
   void BeginPeriod(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Reports the refusals of the last start that have not been reported yet.
@@ -141,6 +144,8 @@ class SessionService {
   // Reports periods that passed before the service, on a busy machine, could start
   // them.
   void ReportMissedPeriods(Session* session, uint64_t elapsed_ns, bool due)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  void ReportSkipped(const Session& session, ProcessId target, uint64_t periods)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void ReportRefusal(const Session& session, ProcessId target, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);

@@ -10,9 +10,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "injector/function_offset.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/time_namespace.h"
 #include "userspace/service/collector_search.h"
 #include "userspace/service/collector_settings.h"
 #include "userspace/service/metrics_setup.h"
@@ -25,6 +29,11 @@ namespace {
 
 // How long the last events of a command that has just ended may take to arrive.
 constexpr int kSettleMsec = 50;
+
+// How long the end of a run waits for threads that enter or read processes, in all, and
+// for each of their kinds at least.
+constexpr absl::Duration kStopPatience = absl::Seconds(1);
+constexpr absl::Duration kLeastPatience = absl::Milliseconds(20);
 
 // `late` may be null.
 WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* late) {
@@ -42,6 +51,16 @@ WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* lat
   return losses;
 }
 
+absl::Status CheckAttended(const WindowServer& server) {
+  constexpr absl::Duration kMost = absl::Seconds(1);
+  const absl::Duration unattended = server.UnattendedFor();
+  if (unattended < kMost) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "no thread has taken the kernel's events for ", absl::FormatDuration(unattended),
+      ", so windows are missed: processes keep all of them waiting "
+      "(rocattach_kept_threads)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
@@ -50,6 +69,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->options_ = std::move(options);
   watcher->observer_ = observer;
   RETURN_IF_ERROR(watcher->loop_.status());
+  RETURN_IF_ERROR(CheckOwnClocks());
   RETURN_IF_ERROR(watcher->LoadProbe());
   watcher->FindLibraries();
   RETURN_IF_ERROR(watcher->StartRecorder());
@@ -58,7 +78,10 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   RETURN_IF_ERROR(watcher->StartSessions());
   RETURN_IF_ERROR(watcher->StartServer());
   if (watcher->options_.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
-  if (watcher->metrics_ != nullptr) watcher->metrics_->SetReady();
+  if (watcher->metrics_ != nullptr) {
+    watcher->metrics_->SetReady(
+        [server = watcher->serving_.load()] { return CheckAttended(*server); });
+  }
   return watcher;
 }
 
@@ -184,19 +207,56 @@ absl::Status Watcher::StartServer() {
   running_attaches_->Start(server_.get(), libraries_->known());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
-  return server_->Start();
+  RETURN_IF_ERROR(server_->Start());
+  serving_ = server_.get();
+  return absl::OkStatus();
+}
+
+bool Watcher::IsWanted(pid_t pid) const {
+  return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
+         (!running_attaches_->follows() || running_attaches_->IsFollowed(pid)) &&
+         server_->MayAllow(pid);
+}
+
+absl::Status Watcher::WatchTranslated() {
+  ASSIGN_OR_RETURN(
+      translated_,
+      TranslatedProcesses::Start({.libraries = libraries_->known(),
+                                  .on_found = [this](const TranslatedProcess& process) {
+                                    PassTranslated(process);
+                                  }}));
+  translated_->FindRunning();
+  libraries_->set_after_probe(
+      [translated = translated_.get()](const CheckedFile& file, pid_t mapped_by) {
+        translated->AfterProbe(file, mapped_by);
+      });
+  return absl::OkStatus();
+}
+
+void Watcher::PassTranslated(const TranslatedProcess& process) {
+  late_libraries_->NotePassed(process.id);
+  if (!IsWanted(process.id.pid)) return;
+  std::string detail = process.how;
+  if (!process.restored.ok()) {
+    absl::StrAppend(&detail,
+                    "; the breakpoint of the probe is still in its memory, and may end "
+                    "it with SIGTRAP at hsa_init: ",
+                    process.restored.message());
+  }
+  server_->PassBy(process.id, process.cookie, AttachReason::kTranslated,
+                  std::move(detail));
 }
 
 absl::Status Watcher::WatchNew() {
+  RETURN_IF_ERROR(WatchTranslated());
   RETURN_IF_ERROR(libraries_->SetProbes(probe_.get()));
   LateLibrariesOptions late;
   late.hold = Attaches() && probe_->hold_mode() == HoldMode::kYielding &&
               options_.best_hold_mode == HoldMode::kYielding;
   late.hold_timeout_msec = options_.hold_timeout_msec;
-  late.wanted = [this](pid_t pid) {
-    return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
-           (!running_attaches_->follows() || running_attaches_->IsFollowed(pid)) &&
-           server_->Allows(pid);
+  late.wanted = [this](pid_t pid) { return IsWanted(pid); };
+  late.on_mapped = [translated = translated_.get()](pid_t pid) {
+    translated->NoteMapped(pid);
   };
   if (Attaches()) {
     late.enter_late = [this](const ProcessId& process) {
@@ -223,10 +283,15 @@ absl::Status Watcher::ServeMetrics() {
   }
   metrics_->SetWorkloadFailures(
       [workloads = workloads_.get()] { return workloads->failures(); });
-  metrics_->SetAddition([workloads = workloads_.get(), probe = probe_.get(),
+  metrics_->SetAddition([this, workloads = workloads_.get(), probe = probe_.get(),
                          late = late_libraries_.get()](NodeSnapshot* snapshot) {
     workloads->AddTo(snapshot);
     snapshot->window_losses = ReadWindowLosses(*probe, late);
+    const WindowServer* server = serving_;
+    if (server == nullptr) return;
+    snapshot->window_losses->unattended_ns =
+        static_cast<uint64_t>(absl::ToInt64Nanoseconds(server->UnattendedFor()));
+    snapshot->window_losses->kept_threads = KeptThreads();
   });
   return PublishMetrics(options_, recorder_.get(), observer_, metrics_.get());
 }
@@ -235,7 +300,18 @@ void Watcher::TrackWorkloads() {
   WorkloadTracking::Options options;
   options.sources = options_.workload_sources;
   options.gpu_roots = options_.gpu_roots;
-  options.monitor_gpus = metrics_ != nullptr;
+  options.all_gpu_processes = metrics_ != nullptr;
+  options.on_reading = [recorder = recorder_.get()](const GpuUsage& usage) {
+    std::map<ProcessId, DriverReading> readings;
+    for (const GpuProcess& process : usage.processes) {
+      DriverReading& reading = readings[process.id];
+      for (const auto& [gpu, use] : process.gpus) {
+        reading.computes |= use.cu_occupancy.value_or(0) > 0;
+        reading.sdma_us += use.sdma_us.value_or(0);
+      }
+    }
+    recorder->CompareWithDriver(std::move(readings));
+  };
   options.found = [history = history_, metrics = metrics_.get(),
                    recorder = recorder_.get()](const ProcessId& process,
                                                const WorkloadIdentity& workload) {
@@ -261,6 +337,11 @@ std::unique_ptr<RunningAttaches> Watcher::MakeRunningAttaches() {
   running.follow_children = options_.follow_children;
   running.idle_patience_msec = options_.idle_patience_msec;
   running.use_listeners = Attaches();
+  running.wanted = [this](pid_t pid) {
+    const auto& named = options_.running;
+    return std::find(named.begin(), named.end(), pid) != named.end() ||
+           server_->Allows(pid);
+  };
   running.on_loaded = [this](pid_t pid) {
     (void)libraries_->ProbeMappedBy(pid, probe_.get());
   };
@@ -277,7 +358,9 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
   if (options_.all_running) {
     for (const LibraryCopy& copy : libraries_->scan().copies) {
       for (pid_t pid : copy.mapped_by) {
-        if (pid != getpid() && IsInScope(pid) && server_->Allows(pid)) {
+        // What only its arguments tell, which are in its memory, a thread of its user's
+        // finds out.
+        if (pid != getpid() && IsInScope(pid) && server_->MayAllow(pid)) {
           pids.insert(pid);
         }
       }
@@ -352,13 +435,39 @@ WindowServerOptions Watcher::ServerOptions() const {
 
 Watcher::~Watcher() {
   if (driver_scan_ != nullptr) driver_scan_->Stop();
-  StopLateLibraries();
-  if (running_attaches_ != nullptr) running_attaches_->Stop();
-  if (server_ != nullptr) server_->Stop();
-  if (workloads_ != nullptr) workloads_->Stop();
+  StopRunningAttaches();
+  StopWatching();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
+}
+
+void Watcher::StopRunningAttaches() {
+  if (running_attaches_ == nullptr) return;
+  // One that has begun waits for its process to call the runtime.
+  const auto patience =
+      kStopPatience / 2 + absl::Milliseconds(options_.idle_patience_msec);
+  if (!running_attaches_->Stop(patience)) has_kept_threads_ = true;
+}
+
+// Of what is kept waiting, and what uses it, nothing is destroyed: HasKeptThreads().
+void Watcher::StopWatching() {
+  const uint64_t begin_ns = BootNs();
+  const auto patience = [begin_ns] {
+    const auto spent = absl::Nanoseconds(ElapsedNs(begin_ns, BootNs()));
+    return std::max(kStopPatience - spent, kLeastPatience);
+  };
+  bool ended = true;
+  if (translated_ != nullptr) translated_->StopReporting();
+  if (server_ != nullptr) ended &= server_->Stop(patience());
+  if (late_libraries_ != nullptr) ended &= late_libraries_->Stop(patience());
+  if (workloads_ != nullptr) ended &= workloads_->Stop(patience());
+  has_kept_threads_ |= !ended;
+}
+
+size_t Watcher::KeptThreads() const {
+  const absl::Duration than = absl::Milliseconds(2 * options_.hold_timeout_msec);
+  return server_->KeptThreads() + running_attaches_->KeptThreads(than);
 }
 
 absl::Status Watcher::ArmCollector() {
@@ -392,26 +501,35 @@ void Watcher::RemoveWrittenProbes() {
   if (late_libraries_ != nullptr) late_libraries_->Forget(removed);
 }
 
-void Watcher::StopLateLibraries() {
-  if (late_libraries_ == nullptr || late_libraries_->Stop()) return;
-  // A file system keeps one of its threads, which uses these: they end with the
-  // process.
-  (void)late_libraries_.release();
-  (void)libraries_.release();
-  (void)probe_.release();
-}
-
 uint64_t Watcher::SessionAnswers() {
   if (own_session_ == nullptr) return UINT64_MAX;
   return own_session_->Answers(running_attaches_->settled(), recorder_->Totals());
 }
 
-bool Watcher::DurationBegins() {
+uint64_t Watcher::DurationBegan(uint64_t now_ns) {
+  const uint64_t first_ns =
+      options_.duration_from_attach ? running_attaches_->first_attach_ns() : 0;
+  return duration_.BeganNs(now_ns, first_ns, ReadyForDuration());
+}
+
+bool Watcher::ReadyForDuration() {
   if (!options_.duration_from_attach) return true;
   if (!running_attaches_->settled()) return false;
   const uint64_t attached = recorder_->Totals().attached;
   if (SessionAnswers() < attached) return false;
   return !options_.wait_for_start || attached > 0;
+}
+
+void Watcher::EndRecording() {
+  recorder_->EndRecording();
+  // Each when its own session is over, whatever others answer.
+  running_attaches_->BeginDetachListeners(
+      [targets = sessions_ == nullptr ? nullptr : sessions_->targets()](pid_t pid) {
+        if (targets == nullptr) return;
+        if (const auto target = targets->FindTarget(pid); target.ok()) {
+          (void)targets->Settle(*target);
+        }
+      });
 }
 
 void Watcher::AwaitVerdicts() {
@@ -421,10 +539,12 @@ void Watcher::AwaitVerdicts() {
 }
 
 std::optional<int> Watcher::WaitForCommand() {
-  StopLateLibraries();
-  // The events of the probes would not be read any more.
-  server_.reset();
-  probe_.reset();
+  if (!has_kept_threads_) {
+    // The events of the probes would not be read any more.
+    late_libraries_.reset();
+    server_.reset();
+    probe_.reset();
+  }
   if (!loop_.has_command()) return std::nullopt;
   return loop_.Wait(0, {}).command_status;
 }
@@ -445,29 +565,31 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
     running_attaches_->Poll();
   };
   events.awaits_processes = [this] { return running_attaches_->waits(); };
-  events.duration_begins = [this] { return DurationBegins(); };
+  events.duration_began = [this](uint64_t now_ns) { return DurationBegan(now_ns); };
   events.changed = &running_attaches_->changed();
   events.watched_fd = libraries_->fd();
   events.on_watched = [this] { RemoveWrittenProbes(); };
   RunResult result;
   static_cast<RunEnd&>(result) = loop_.Wait(options_.duration_msec * 1'000'000, events);
+  const bool in_time = result.command_status.has_value() || result.interrupted;
+  if (!in_time) EndRecording();
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   Finish(&result);
   return result;
 }
 
 void Watcher::Finish(RunResult* result) {
+  recorder_->NoteRunOver();
   if (driver_scan_ != nullptr) driver_scan_->Stop();
   // In this order: nothing that was begun fails because the run is over.
-  running_attaches_->Stop();
+  StopRunningAttaches();
   probe_->SetPaused(true);
   AwaitVerdicts();
-  server_->Stop();
+  StopWatching();
   if (late_libraries_ != nullptr) result->missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) sessions_->Close();
   // What rocprofiler-sdk delivers at a detach is still recorded.
   running_attaches_->DetachListeners();
-  if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result->kernel = probe_->ReadStats();
   result->refusals = probe_->ReadRefusals();

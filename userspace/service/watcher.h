@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "userspace/service/own_session.h"
 #include "userspace/service/probed_libraries.h"
 #include "userspace/service/process_history.h"
+#include "userspace/service/run_duration.h"
 #include "userspace/service/run_loop.h"
 #include "userspace/service/running_attaches.h"
 #include "userspace/service/service_metrics.h"
@@ -37,6 +39,7 @@
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/stop_guard.h"
+#include "userspace/watch/translated_processes.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
@@ -106,6 +109,11 @@ class Watcher {
   // call may follow.
   std::optional<int> WaitForCommand();
 
+  // After Run(): processes keep threads waiting, which may be for ever. This object must
+  // not be destroyed then, nor what the options' functions use: the program has to end
+  // with _exit().
+  bool HasKeptThreads() const { return has_kept_threads_; }
+
   // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
   // sent `forward_signal` (0: it has already received its signal) and waited for; a
   // second request does not wait.
@@ -128,7 +136,11 @@ class Watcher {
   absl::Status ServeMetrics();
   // Sets the probes, and watches for copies that appear later.
   absl::Status WatchNew();
-  void StopLateLibraries();
+  // Processes that cannot have a probe; while probes are set, too.
+  absl::Status WatchTranslated();
+  void PassTranslated(const TranslatedProcess& process);
+  // Whether the windows of this process are of interest. Once the server has started.
+  bool IsWanted(pid_t pid) const;
   // Removes the probes from libraries that have been written to.
   void RemoveWrittenProbes();
   absl::Status ArmCollector();
@@ -139,14 +151,22 @@ class Watcher {
   // Begins to attach to them.
   void AttachToRunning();
   std::unique_ptr<RunningAttaches> MakeRunningAttaches();
-  // Whether the duration that was asked for counts from now on.
-  bool DurationBegins();
+  // When the duration that was asked for began; 0: not yet.
+  uint64_t DurationBegan(uint64_t now_ns);
+  bool ReadyForDuration();
+  // Before anything is waited for: nothing is recorded any more, in no process.
+  void EndRecording();
   // The run is over. What was begun gets its verdict, unless that takes long or another
   // request to stop comes.
   void AwaitVerdicts();
   // Ends what the run has begun, everything in its order, and fills in the rest of the
   // result.
   void Finish(RunResult* result);
+  // Stop what enters and reads processes, and do not wait for long.
+  void StopRunningAttaches();
+  void StopWatching();
+  // Threads that processes keep waiting.
+  size_t KeptThreads() const;
 
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
@@ -156,6 +176,8 @@ class Watcher {
   std::unique_ptr<ProbedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
+  // Outlives the probes.
+  std::unique_ptr<TranslatedProcesses> translated_;  // null without watch_new
   std::unique_ptr<KernelProbe> probe_;
   // Outlives the sessions, the recorder and the server, which notify it.
   std::unique_ptr<RunningAttaches> running_attaches_;
@@ -171,8 +193,11 @@ class Watcher {
   std::unique_ptr<OwnSession> own_session_;         // null if the options request none
   DescriptorLimit descriptors_;
   RunLoop loop_;
+  RunDuration duration_;
   std::string no_reason_;
   bool ran_ = false;  // Run() has reached the start of the command
+  bool has_kept_threads_ = false;
+  std::atomic<const WindowServer*> serving_ = nullptr;  // server_, once it has started
 };
 
 }  // namespace rocattach

@@ -65,7 +65,8 @@ struct WatcherOptions {
   uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from when each process of `running` has its verdict and has
   // answered the session, if there is one; with wait_for_start, from when the first one
-  // is attached to and has answered.
+  // is attached to and has answered. In any case from RunDuration::kMostNs after the
+  // first attach.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: next to the program, or where it was installed
@@ -91,6 +92,8 @@ struct WatcherOptions {
   SdkSearch sdk_search;
   // Metrics are served here; unset: nowhere.
   std::optional<ListenAddress> metrics_listen;
+  // Other names of the machine that requests for them may have.
+  std::vector<std::string> metrics_hosts;
   // Metrics are pushed there; unset: nowhere.
   std::optional<OtlpSettings> otlp;
   // Profiles are pushed there; unset: nowhere.

@@ -12,6 +12,8 @@ v1::Workload WorkloadToProto(const WorkloadIdentity& workload) {
   message.set_node(workload.node);
   message.set_slurm_job(workload.slurm_job);
   message.set_slurm_step(workload.slurm_step);
+  message.set_slurm_array_job(workload.slurm_array_job);
+  message.set_slurm_array_task(workload.slurm_array_task);
   return message;
 }
 

@@ -20,12 +20,13 @@ WorkloadTracking::WorkloadTracking(const Options& options) {
     return completer->Complete({.process = process}, workload);
   };
   resolver_ = std::make_unique<WorkloadResolver>(std::move(resolver));
-  if (options.monitor_gpus || completer_->needs_gpus()) MonitorGpus(options);
+  MonitorGpus(options);
 }
 
 void WorkloadTracking::MonitorGpus(const Options& options) {
   GpuMonitor::Options gpus;
   gpus.roots = options.gpu_roots;
+  if (!options.all_gpu_processes && !completer_->needs_gpus()) gpus.everyone_every = 0;
   gpus.complete = [completer = completer_.get()](const WorkloadQuestion& question,
                                                  WorkloadIdentity* workload) {
     return completer->Complete(question, workload);
@@ -34,21 +35,23 @@ void WorkloadTracking::MonitorGpus(const Options& options) {
                                             const WorkloadIdentity& workload) {
     known->NoteOfGpus(process, workload);
   };
+  gpus.on_reading = options.on_reading;
   gpus.on_failure = options.on_failure;
   gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
 }
 
 void WorkloadTracking::AddTo(NodeSnapshot* snapshot) const {
-  if (gpu_monitor_ != nullptr) gpu_monitor_->AddTo(snapshot);
+  gpu_monitor_->AddTo(snapshot);
   for (const auto& [key, count] : completer_->failures()) {
     snapshot->source_failures[key] = count;
   }
 }
 
-void WorkloadTracking::Stop() {
-  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
-  resolver_->Stop();
+bool WorkloadTracking::Stop(absl::Duration patience) {
+  gpu_monitor_->Stop();
+  const bool ended = resolver_->Stop(patience);
   completer_->Stop();
+  return ended;
 }
 
 }  // namespace rocattach

@@ -22,16 +22,20 @@ class WorkloadTracking {
   struct Options {
     WorkloadSources sources;
     GpuRoots gpu_roots;
-    // Read what the driver says of GPUs and their processes even if no source needs it.
-    bool monitor_gpus = false;
+    // Look at all processes that have a GPU open, not only at those that compute, even if
+    // no source needs it.
+    bool all_gpu_processes = false;
     // A process's workload is known, or more of it. On threads of its own.
     std::function<void(const ProcessId&, const WorkloadIdentity&)> found;
+    // Called with what the driver says of GPUs and their processes, each time that it is
+    // read. On a thread of its own; may be null.
+    std::function<void(const GpuUsage&)> on_reading;
     // A source cannot be read; once for each. On threads of its own.
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
   };
 
   explicit WorkloadTracking(const Options& options);
-  ~WorkloadTracking() { Stop(); }
+  ~WorkloadTracking() { (void)Stop(absl::Hours(1)); }
 
   // Looks for the workload of a process that has a window.
   void Request(const ProcessId& process, uint64_t cgroup_id) {
@@ -42,8 +46,10 @@ class WorkloadTracking {
   // Adds GPUs, their processes and failures of sources.
   void AddTo(NodeSnapshot* snapshot) const;
 
-  // No call of `found` or `on_failure` follows. Callable again.
-  void Stop();
+  // No call of `found` or `on_failure` follows. Callable again. False if a process keeps
+  // a thread for longer than `patience`: this object, and what the functions use, must
+  // not be destroyed then.
+  bool Stop(absl::Duration patience);
 
  private:
   void MonitorGpus(const Options& options);
@@ -51,7 +57,7 @@ class WorkloadTracking {
   std::unique_ptr<WorkloadCompleter> completer_;
   std::unique_ptr<KnownWorkloads> known_;
   std::unique_ptr<WorkloadResolver> resolver_;
-  std::unique_ptr<GpuMonitor> gpu_monitor_;  // null if nothing needs it
+  std::unique_ptr<GpuMonitor> gpu_monitor_;
 };
 
 }  // namespace rocattach

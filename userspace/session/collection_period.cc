@@ -107,4 +107,25 @@ CollectionSchedule::Step CollectionSchedule::At(uint64_t elapsed_ns) const {
   return {false, UINT64_MAX, true};
 }
 
+uint64_t CollectionSchedule::CollectsUntil(uint64_t elapsed_ns) const {
+  const Step step = At(elapsed_ns);
+  if (!step.collect) return elapsed_ns;
+  if (periods_.empty()) return UINT64_MAX;
+  uint64_t begin = 0, until = elapsed_ns;
+  for (const CollectionPeriod& period : periods_) {
+    const uint64_t cycle = Add(period.delay_ns, period.duration_ns);
+    const uint64_t end =
+        period.repeat == 0 ? UINT64_MAX : Add(begin, Multiply(cycle, period.repeat));
+    if (period.delay_ns == 0 && elapsed_ns < end) {
+      until = end;  // one repetition follows the other
+    } else if (elapsed_ns < end) {
+      if (elapsed_ns < begin) return until;
+      until = step.until_ns;
+      if (until != end) return until;
+    }
+    begin = end;
+  }
+  return until;
+}
+
 }  // namespace rocattach

@@ -43,6 +43,9 @@ class CollectionSchedule {
     bool over = false;  // nothing more will be collected
   };
   Step At(uint64_t elapsed_ns) const;
+  // Until when it collects without a break, from `elapsed_ns` on; that itself if it does
+  // not collect then, UINT64_MAX: forever.
+  uint64_t CollectsUntil(uint64_t elapsed_ns) const;
   // How many times collecting has started by then.
   uint64_t Begun(uint64_t elapsed_ns) const;
 

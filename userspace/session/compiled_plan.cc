@@ -359,6 +359,21 @@ std::string LeftOut::Text() const {
   return absl::StrCat("without ", what, ": ", why);
 }
 
+std::vector<LeftOut> ByReason(const std::vector<LeftOut>& left_out) {
+  std::vector<LeftOut> merged;
+  for (const LeftOut& one : left_out) {
+    const auto same =
+        std::find_if(merged.begin(), merged.end(),
+                     [&one](const LeftOut& other) { return other.why == one.why; });
+    if (same == merged.end()) {
+      merged.push_back(one);
+    } else {
+      absl::StrAppend(&same->what, ", ", one.what);
+    }
+  }
+  return merged;
+}
+
 bool ExactSelection::SelectsBut(uint32_t agent, uint64_t dispatch,
                                 uint64_t iteration) const {
   return wanted &&

@@ -44,6 +44,8 @@ struct LeftOut {
   std::string why;   // "its rocprofiler-sdk does not have it"
   std::string Text() const;
 };
+// For users: what is left out for the same reason, together.
+std::vector<LeftOut> ByReason(const std::vector<LeftOut>& left_out);
 
 struct CompiledPlan {
   // generation and start_ns are 0: filled in when the plan is written to a target.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 
 namespace rocattach {
@@ -38,6 +39,12 @@ bool EngineState::WaitSettled(const Session& session) {
     changed.Wait(&mutex);
   }
   return true;
+}
+
+void EngineState::EndNow(Session& session) const {
+  // Inside a callback nobody waits, and the session may stay.
+  if (session.run == nullptr || RecordBuffer::InCallback()) return;
+  session.run->EndAt(BootNs());
 }
 
 void EngineState::UpdateRoutes(Session& session) const {

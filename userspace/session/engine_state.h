@@ -71,6 +71,9 @@ struct EngineState {
   // Waits until no thread is starting or stopping the session. False if this thread
   // must not wait, because it is inside a callback that the other may be waiting for.
   bool WaitSettled(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Ends the last start of the session in each process, also where an answer to it is
+  // awaited, before anybody waits for that.
+  void EndNow(Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Ends a phase.
   void Settle(Session& session, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // The session's run that `router` belongs to has ended by itself. Tells the user.

@@ -118,6 +118,10 @@ class RecordSink {
   virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
   virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
   virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;
+  // When the session ends, of the boot-time clock; it may be brought forward. A process
+  // records nothing from then on, and is not waited for if it has not begun, whatever
+  // others of the session do.
+  virtual uint64_t ends_ns() const { return UINT64_MAX; }
   // So many allocations and the like went into the recording. Sessions only count them.
   virtual void OnMemory(ProcessId target, uint64_t count) {
     (void)target;

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
@@ -107,6 +108,7 @@ absl::Status SessionEngine::StopAll() {
         state_->initialized = false;
         return absl::OkStatus();
       }
+      state_->EndNow(*session);
       if (!state_->WaitSettled(*session)) {
         return SessionError(SessionStatus::kError,
                             "finalize inside a callback while a session is starting or "
@@ -222,7 +224,8 @@ absl::Status SessionEngine::AddSessionMode(SessionId id, SessionMode mode) {
 }
 
 // Enters phase kStarting.
-absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id) {
+absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id,
+                                                                     uint64_t ends_ns) {
   // Destroyed after the lock is released: its destructor may have to wait for a
   // callback.
   std::shared_ptr<SessionRun> previous;
@@ -267,13 +270,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
   };
   previous = std::move(session->run);
   session->run = state_->runner->NewRun(std::move(spec), session->router);
+  session->run->EndAt(ends_ns);
   session->dropped_before = BufferDrops(*session);
   state_->UpdateRoutes(*session);
   return session;
 }
 
-absl::Status SessionEngine::StartSession(SessionId id) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, PrepareStart(id));
+absl::Status SessionEngine::StartSession(SessionId id, uint64_t ends_ns) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, PrepareStart(id, ends_ns));
   if (absl::Status status = session->run->Start(); !status.ok()) {
     // Stops what was started before the failure; nothing that was collected is
     // discarded.
@@ -345,11 +349,26 @@ void SessionEngine::FinishDestroy(const std::shared_ptr<Session>& session) {
   state_->sessions.erase(session->id);
 }
 
+void SessionEngine::EndSessionAt(SessionId id, uint64_t boot_ns) {
+  absl::MutexLock lock(&state_->mutex);
+  const auto session = state_->Find(id);
+  if (session.ok() && (*session)->run != nullptr) (*session)->run->EndAt(boot_ns);
+}
+
+void SessionEngine::EndAllNow() {
+  absl::MutexLock lock(&state_->mutex);
+  ++state_->finalizing;
+  for (const auto& [id, session] : state_->sessions) {
+    if (session->run != nullptr) session->run->EndAt(BootNs());
+  }
+}
+
 absl::Status SessionEngine::TerminateSession(SessionId id) {
   std::shared_ptr<Session> session;
   {
     absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
+    state_->EndNow(*session);
     if (!state_->WaitSettled(*session) || !HasRun(*session)) {
       return NotActive(id);
     }
@@ -364,6 +383,7 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
   {
     absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
+    state_->EndNow(*session);
     const bool settled = state_->WaitSettled(*session);
     if (session->destroying) return state_->Find(id).status();
     session->destroying = true;

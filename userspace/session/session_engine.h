@@ -81,7 +81,15 @@ class SessionEngine {
   absl::Status SetLostCallback(SessionId session, SessionLostCallback callback);
   // Restricts the session to filters of its modes; each needs one.
   absl::Status AddSessionMode(SessionId session, SessionMode mode);
-  absl::Status StartSession(SessionId session);
+  // `ends_ns`: when it ends in each process, of the boot-time clock, however late it is
+  // terminated.
+  absl::Status StartSession(SessionId session, uint64_t ends_ns = UINT64_MAX);
+  // The same, of a session that is active or starting; it is never put off. Does not
+  // wait.
+  void EndSessionAt(SessionId session, uint64_t boot_ns);
+  // All end now, and none starts any more. Before Finalize(), which may have to wait
+  // for somebody who starts one.
+  void EndAllNow();
   absl::Status TerminateSession(SessionId session);
   absl::Status DestroySession(SessionId session);
 
@@ -108,7 +116,7 @@ class SessionEngine {
   DeviceSessions& devices() { return devices_; }
 
  private:
-  absl::StatusOr<std::shared_ptr<Session>> PrepareStart(SessionId id);
+  absl::StatusOr<std::shared_ptr<Session>> PrepareStart(SessionId id, uint64_t ends_ns);
   absl::Status StopRun(const std::shared_ptr<Session>& session);
   void BecomeActive(const std::shared_ptr<Session>& session);
   void FinishDestroy(const std::shared_ptr<Session>& session);

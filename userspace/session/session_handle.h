@@ -47,6 +47,11 @@ class HandleSource {
 inline uint64_t Number(SessionId id) {
   return static_cast<uint64_t>(id) & ((uint64_t{1} << kHandleNumberBits) - 1);
 }
+inline SessionId SessionOfNumber(uint64_t number) {
+  return static_cast<SessionId>(uint64_t{static_cast<uint8_t>(HandleKind::kSession)}
+                                    << kHandleNumberBits |
+                                number);
+}
 
 // For the program that has the handle.
 inline std::string HandleName(SessionId id) {

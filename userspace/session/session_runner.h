@@ -34,7 +34,7 @@ struct RunSpec {
 };
 
 // One start of a session. Start, Arrived and Stop are called one at a time; the others
-// from any thread. Errors carry a SessionStatus.
+// from any thread, EndAt also while one of them waits. Errors carry a SessionStatus.
 class SessionRun {
  public:
   virtual ~SessionRun() = default;
@@ -45,6 +45,9 @@ class SessionRun {
   // When it returns, all records have been passed to the router, unless it was called
   // from inside a user's callback, which must not wait.
   virtual absl::Status Stop() = 0;
+  // It ends then, in each process, although its Stop may come later; what Start or
+  // Arrived wait for ends as well. Never later than an earlier call said.
+  virtual void EndAt(uint64_t boot_ns) { (void)boot_ns; }
   // Delivers what is there now. Never called from a user's callback.
   virtual absl::Status Drain() = 0;
   // Whether it collects still, as far as can be said without waiting for long.

@@ -43,8 +43,9 @@ DispatchRecord ProfilerRecord(ProcessId target, const CompiledPlan& plan,
 
 SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
                          const std::vector<FilterSpec>& filters,
+                         std::shared_ptr<const SessionEnd> end,
                          std::function<void(ProcessId)> ended)
-    : router_(std::move(router)), ended_(std::move(ended)) {
+    : router_(std::move(router)), end_(std::move(end)), ended_(std::move(ended)) {
   for (const FilterSpec& filter : filters) {
     if (filter.kind == FilterKind::kCounters) counter_names_ = filter.CounterList();
     if (filter.kind == FilterKind::kCountersSampler) {

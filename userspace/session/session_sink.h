@@ -15,6 +15,7 @@
 #include "userspace/session/record_router.h"
 #include "userspace/session/requested_values.h"
 #include "userspace/session/session_backend.h"
+#include "userspace/session/session_end.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
@@ -26,6 +27,7 @@ class SessionSink : public RecordSink {
   // `ended` runs when a target has ended and its buffers have been flushed.
   SessionSink(std::shared_ptr<RecordRouter> router,
               const std::vector<FilterSpec>& filters,
+              std::shared_ptr<const SessionEnd> end,
               std::function<void(ProcessId)> ended);
 
   // Call this before the backend starts that target.
@@ -38,6 +40,7 @@ class SessionSink : public RecordSink {
   void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) override;
   void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) override;
   void OnMemory(ProcessId target, uint64_t count) override;
+  uint64_t ends_ns() const override { return end_->ns(); }
   void OnTargetEnded(ProcessId target) override;
 
  private:
@@ -66,6 +69,7 @@ class SessionSink : public RecordSink {
 
   const std::shared_ptr<RecordRouter> router_;
   std::vector<std::string> counter_names_, sampler_names_;
+  const std::shared_ptr<const SessionEnd> end_;
   const std::function<void(ProcessId)> ended_;
   mutable absl::Mutex mutex_;
   std::map<ProcessId, std::shared_ptr<Target>> targets_ ABSL_GUARDED_BY(mutex_);

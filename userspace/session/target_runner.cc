@@ -9,6 +9,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/session/filter_check.h"
 #include "userspace/session/missing_counters.h"
+#include "userspace/session/session_end.h"
 #include "userspace/session/session_handle.h"
 #include "userspace/session/session_sink.h"
 #include "userspace/session/target_device.h"
@@ -18,6 +19,8 @@ namespace {
 
 // How long a process may take to name, one by one, the counters that its SDK lacks.
 constexpr uint64_t kPatienceNs = 2'000'000'000;
+
+constexpr char kEndedBefore[] = "the session ended before it could begin in it";
 
 std::string Name(ProcessId target) {
   return absl::StrCat("process ", target.pid);
@@ -38,6 +41,7 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
 
   absl::Status Start() override;
   absl::Status Stop() override;
+  void EndAt(uint64_t boot_ns) override { end_->BringForward(boot_ns); }
   absl::Status Drain() override;
   void Arrived(ProcessId target) override;
 
@@ -65,6 +69,7 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   const std::shared_ptr<TargetOwners> owners_;
   const RunSpec spec_;
   const std::shared_ptr<RecordRouter> router_;
+  const std::shared_ptr<SessionEnd> end_ = std::make_shared<SessionEnd>();
   std::shared_ptr<SessionSink> sink_;  // set by Start
   std::set<ProcessId> running_ ABSL_GUARDED_BY(owners_->mutex);
   std::map<ProcessId, absl::Status> refused_ ABSL_GUARDED_BY(owners_->mutex);
@@ -94,7 +99,7 @@ absl::StatusOr<std::vector<ProcessId>> TargetRun::Reserve() {
 }
 
 absl::Status TargetRun::Start() {
-  sink_ = std::make_shared<SessionSink>(router_, spec_.filters,
+  sink_ = std::make_shared<SessionSink>(router_, spec_.filters, end_,
                                         [weak = weak_from_this()](ProcessId target) {
                                           if (const auto run = weak.lock())
                                             run->Ended(target);
@@ -145,6 +150,11 @@ absl::Status TargetRun::OwnCounters(ProcessId target, const CompiledPlan& plan) 
 
 absl::Status TargetRun::StartTarget(ProcessId target) {
   SessionBackend& backend = *owners_->backend;
+  // Another process may not have answered for as long as the session was to last.
+  if (BootNs() >= end_->ns()) {
+    return Refuse(target, SessionError(SessionStatus::kError,
+                                       absl::StrCat(Name(target), ": ", kEndedBefore)));
+  }
   auto description = backend.Describe(target);
   if (!description.ok()) {
     return Refuse(target, SessionError(SessionStatus::kError,

@@ -11,8 +11,10 @@ constexpr absl::string_view kReadFaster =
     "give the service more processor time, or its processes larger rings "
     "(--ring-slots)";
 constexpr absl::string_view kBypassed =
-    "the process rings doorbells without the runtime's functions: "
-    "'--capture intercept' sees its packets";
+    "the process rings doorbells without the runtime's functions ('--capture "
+    "intercept' "
+    "sees such packets), or runs work that its packets do not describe: buffers of "
+    "packets, PM4 commands, unknown formats";
 constexpr absl::string_view kOutput = "see the errors of the output: is the disk full?";
 
 struct Reason {
@@ -36,7 +38,7 @@ constexpr Reason kDropped[] = {
 
 constexpr Reason kOthers[] = {
     {&v1::LossAccount::packets_unseen, "unseen", "unseen",
-     "packets never seen by the collector", kBypassed},
+     "packets not seen, or not understood, by the collector", kBypassed},
     {&v1::LossAccount::dictionary_dropped, "names", "names", "names did not fit", ""},
     {&v1::LossAccount::counted_dropped, "counted", "counted dispatches",
      "dispatches without their counter values", kReadFaster},

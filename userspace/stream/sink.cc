@@ -15,6 +15,7 @@
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/stream/written_file.h"
 
 namespace rocattach {
 namespace {
@@ -62,7 +63,9 @@ class FdSink : public Sink {
   }
 
   absl::Status Write(absl::string_view frame) override {
-    if (broken_) return absl::UnavailableError(absl::StrCat(name_, ": closed earlier"));
+    if (broken_ != 0) {
+      return ErrnoStatus(broken_, absl::StrCat(name_, ": closed earlier"));
+    }
     WriteSignalGuard guard;
     size_t done = 0;
     while (done < frame.size()) {
@@ -87,7 +90,7 @@ class FdSink : public Sink {
     return absl::OkStatus();
   }
 
-  bool broken() const override { return broken_; }
+  bool broken() const override { return broken_ != 0; }
   bool compress_by_default() const override { return regular_; }
   const std::string& name() const override { return name_; }
 
@@ -105,7 +108,7 @@ class FdSink : public Sink {
   }
 
   absl::Status Fail(int error, size_t bytes, size_t done) {
-    if (error == EPIPE || error == ECONNRESET || error == EBADF) broken_ = true;
+    if (error == EPIPE || error == ECONNRESET || error == EBADF) broken_ = error;
     // Removes the partial frame, so that the file ends with a whole frame. If even that
     // fails, readers find the next frame by its checksums.
     if (regular_ && done > 0 && ftruncate(fd_.get(), end_) == 0) {
@@ -113,7 +116,7 @@ class FdSink : public Sink {
     }
     std::string message = absl::StrCat(name_, ": write of ", bytes, " bytes failed");
     if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-      absl::StrAppend(&message, "; free some space, recording resumes automatically");
+      absl::StrAppend(&message, "; free some space");
     }
     if (error == EAGAIN) {
       return absl::UnavailableError(absl::StrCat(message, ": the reader is too slow"));
@@ -125,7 +128,7 @@ class FdSink : public Sink {
   std::string name_;
   uint32_t max_wait_msec_;
   bool regular_ = false;
-  bool broken_ = false;
+  int broken_ = 0;  // the errno for which no later write can succeed
   bool stalled_ = false;
   // Bytes per write. When poll() reports room, a pipe accepts this much without
   // blocking (pipe(7)).
@@ -157,6 +160,7 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is neither a file nor a pipe"));
   }
+  if (S_ISREG(info.st_mode)) MarkAsWritten(fd->get());
   return MakeFdSink(*std::move(fd), path);
 }
 

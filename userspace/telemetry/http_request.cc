@@ -12,21 +12,31 @@
 namespace rocattach {
 namespace {
 
-// "GET /metrics?x HTTP/1.1".
+// Of a target in absolute form.
+constexpr absl::string_view kScheme = "http://";
+
+// "GET /metrics?x HTTP/1.1", "GET http://host:9410/metrics HTTP/1.1".
 bool ParseRequestLine(absl::string_view line, HttpRequest* request) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
-  if (parts.size() != 3 || parts[0].empty() || !absl::StartsWith(parts[1], "/")) {
-    return false;
+  if (parts.size() != 3 || parts[0].empty()) return false;
+  absl::string_view target = parts[1];
+  if (absl::StartsWithIgnoreCase(target, kScheme)) {
+    target.remove_prefix(kScheme.size());
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    request->host = std::string(target.substr(0, end));
+    target.remove_prefix(end);
+    if (target.empty()) target = "/";
   }
+  if (!absl::StartsWith(target, "/")) return false;
   if (parts[2] != "HTTP/1.1" && parts[2] != "HTTP/1.0") return false;
   const bool upper = std::all_of(parts[0].begin(), parts[0].end(),
                                  [](char c) { return c >= 'A' && c <= 'Z'; });
   if (!upper) return false;
   request->method = std::string(parts[0]);
-  const std::pair<absl::string_view, absl::string_view> target =
-      absl::StrSplit(parts[1], absl::MaxSplits('?', 1));
-  request->path = std::string(target.first);
-  request->query = std::string(target.second);
+  const std::pair<absl::string_view, absl::string_view> path =
+      absl::StrSplit(target, absl::MaxSplits('?', 1));
+  request->path = std::string(path.first);
+  request->query = std::string(path.second);
   request->keep_alive = parts[2] == "HTTP/1.1";
   return true;
 }
@@ -39,6 +49,10 @@ bool ParseHeader(absl::string_view line, HttpRequest* request) {
   if (absl::EqualsIgnoreCase(name, "Connection")) {
     if (absl::EqualsIgnoreCase(value, "close")) request->keep_alive = false;
     if (absl::EqualsIgnoreCase(value, "keep-alive")) request->keep_alive = true;
+  }
+  if (absl::EqualsIgnoreCase(name, "Host")) {
+    if (request->host.has_value()) return false;
+    request->host = std::string(value);
   }
   if (absl::EqualsIgnoreCase(name, "Accept")) {
     absl::StrAppend(&request->accept, request->accept.empty() ? "" : ",", value);
@@ -57,6 +71,8 @@ const char* StatusText(int status) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 421:
+      return "Misdirected Request";
     case 431:
       return "Request Header Fields Too Large";
     default:
@@ -84,9 +100,15 @@ HttpParse ParseHttpRequest(absl::string_view bytes, HttpRequest* request,
       absl::StrSplit(bytes.substr(0, end), "\r\n");
   *request = HttpRequest();
   if (!ParseRequestLine(lines[0], request)) return HttpParse::kBad;
+  const std::optional<std::string> of_target = request->host;
+  request->host.reset();
   for (size_t i = 1; i < lines.size(); ++i) {
     if (!ParseHeader(lines[i], request)) return HttpParse::kBad;
   }
+  if (!request->host.has_value() && absl::EndsWith(lines[0], "/1.1")) {
+    return HttpParse::kBad;
+  }
+  if (of_target.has_value()) request->host = of_target;
   *used = end + 4;
   return HttpParse::kDone;
 }

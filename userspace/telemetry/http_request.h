@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,9 @@ struct HttpRequest {
   std::string path;    // without the query
   std::string query;   // behind '?'
   std::string accept;  // the header of this name; several are joined by ','
+  // Whom it is for: of the target if that has the absolute form, else the header. Unset:
+  // it does not say, as only HTTP/1.0 permits.
+  std::optional<std::string> host;
   bool keep_alive = true;
 };
 

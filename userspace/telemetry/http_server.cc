@@ -161,8 +161,8 @@ bool HttpServer::Answer(Connection* connection) {
     case HttpParse::kMore:
       return true;
     case HttpParse::kBad:
-      response =
-          HttpResponse::Text(400, "This is not an HTTP request without a body.\n");
+      response = HttpResponse::Text(
+          400, "This is not an HTTP request without a body, or it has not one host.\n");
       request.keep_alive = false;
       break;
     case HttpParse::kTooLong:

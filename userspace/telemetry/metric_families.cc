@@ -241,8 +241,11 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
       targets.Add({{"state", state}}, Number(count));
     }
   }
-  Family holds("rocattach_hold_duration_seconds", MetricType::Histogram,
-               "How long threads were held at their attach window.", sink);
+  Family holds(
+      "rocattach_hold_duration_seconds", MetricType::Histogram,
+      "How long threads were held for an attach: from the hit of the probe to the "
+      "release of the thread.",
+      sink);
   const PowerHistogram& of_node = node.run.hold_powers;
   holds.AddHistogram({}, ClassicHistogram(of_node, kHoldPowers), of_node);
 }
@@ -268,6 +271,17 @@ void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {
   emit("rocattach_mapping_holds_total",
        "Threads that were stopped while their copy of the HSA runtime got its probe.",
        losses.mapping_holds);
+  Family("rocattach_oldest_event_age_seconds", MetricType::Gauge,
+         "For how long the kernel's events have been waiting to be read, at most: no "
+         "window is served meanwhile.",
+         sink)
+      .Add({}, Seconds(losses.unattended_ns));
+  Family(
+      "rocattach_kept_threads", MetricType::Gauge,
+      "Threads of the service that a process keeps waiting, by its memory, its files "
+      "or the lock of its mappings, for more than two holds.",
+      sink)
+      .Add({}, Number(losses.kept_threads));
   Family deadlines("rocattach_hold_deadlines_total", MetricType::Counter,
                    "Holds that ended because of the time, before the service was done.",
                    sink);
@@ -308,8 +322,9 @@ void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
   }
   {
     Family unseen("rocattach_packets_unseen_total", MetricType::Counter,
-                  "Packets that GPUs consumed before a collector could read them, of "
-                  "processes that have ended.",
+                  "Packets that GPUs consumed before a collector could read them, or "
+                  "that run work which they do not describe, of processes that have "
+                  "ended.",
                   sink);
     unseen.Add({}, Number(node.run.unseen));
   }
@@ -343,6 +358,19 @@ void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
                       "Processes with implausible numbers, which are no longer read.",
                       sink);
   unbelievable.Add({}, Number(node.run.not_believable));
+  Family unseen_work(
+      "rocattach_targets_unseen_work_total", MetricType::Counter,
+      "Processes that use GPUs in a way that their collectors do not see, "
+      "as the kernel driver says.",
+      sink);
+  unseen_work.Add({}, Number(node.run.unseen_work));
+  Family times(
+      "rocattach_dispatch_times_not_believable_total", MetricType::Counter,
+      "Dispatches, of processes that have ended, whose times cannot be theirs: "
+      "they start after a later packet of their queue, or before they were "
+      "submitted.",
+      sink);
+  times.Add({}, Number(node.run.times_not_believable));
 }
 
 void EmitSelf(const NodeSnapshot& node, const SelfUsage& self, FamilySink sink) {

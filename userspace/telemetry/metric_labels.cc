@@ -24,6 +24,8 @@ void AddDetails(const WorkloadIdentity& workload, MetricLabels* labels) {
   AddKnown("pod_uid", workload.pod_uid, labels);
   AddKnown("node", workload.node, labels);
   AddKnown("job_step", workload.slurm_step, labels);
+  AddKnown("job_array", workload.slurm_array_job, labels);
+  AddKnown("job_array_task", workload.slurm_array_task, labels);
 }
 
 }  // namespace

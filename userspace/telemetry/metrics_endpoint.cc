@@ -40,8 +40,9 @@ HttpResponse StatusPage(const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    const ListenAddress& address, MetricsSource* source) {
-  auto endpoint = std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(source));
+    const ListenAddress& address, MetricsSource* source, HttpHosts hosts) {
+  auto endpoint =
+      std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(source, std::move(hosts)));
   ASSIGN_OR_RETURN(endpoint->server_, HttpServer::Start(
                                           address,
                                           [raw = endpoint.get()](const HttpRequest& r) {
@@ -52,6 +53,13 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
 }
 
 HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
+  // No browser sends a request without.
+  if (request.host.has_value() && !hosts_.Allows(*request.host)) {
+    return HttpResponse::Text(
+        421,
+        "rocattach-watch does not answer to this name: use an address or the name of "
+        "the machine, or start it with --metrics-host NAME.\n");
+  }
   if (request.path == "/metrics" && PrefersPrometheusProtobuf(request.accept)) {
     return Cached(&protobuf_, kPrometheusProtobuf, MetricsConsumer::kScrape,
                   [this](const NodeSnapshot& node) { return MetricsProtobuf(node); });

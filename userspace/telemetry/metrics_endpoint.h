@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "userspace/base/demangler.h"
+#include "userspace/telemetry/http_host.h"
 #include "userspace/telemetry/http_server.h"
 #include "userspace/telemetry/metrics_source.h"
 #include "userspace/telemetry/self_usage.h"
@@ -18,9 +20,11 @@ namespace rocattach {
 
 class MetricsEndpoint {
  public:
-  // `source` must outlive it; an error of it becomes status 503.
+  // `source` must outlive it; an error of it becomes status 503. Requests for other
+  // hosts get status 421.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
-      const ListenAddress& address, MetricsSource* source);
+      const ListenAddress& address, MetricsSource* source,
+      HttpHosts hosts = HttpHosts::OfThisMachine({}));
 
   const ListenAddress& address() const { return server_->address(); }
   HttpResponse Answer(const HttpRequest& request);
@@ -36,13 +40,15 @@ class MetricsEndpoint {
     std::shared_ptr<const std::string> body;
   };
 
-  explicit MetricsEndpoint(MetricsSource* source) : source_(source) {}
+  MetricsEndpoint(MetricsSource* source, HttpHosts hosts)
+      : source_(source), hosts_(std::move(hosts)) {}
   HttpResponse Cached(Page* page, const char* content_type, MetricsConsumer consumer,
                       const std::function<std::string(const NodeSnapshot&)>& make);
   std::string KernelsJson(const NodeSnapshot& snapshot);
   SelfUsage OwnUsage() const;
 
   MetricsSource* const source_;
+  const HttpHosts hosts_;
   Page metrics_, protobuf_, processes_, kernels_;
   std::unique_ptr<Demangler> demangler_ = std::make_unique<Demangler>();
   HttpCounts counts_;

@@ -22,7 +22,16 @@ void Add(const LossTotals& from, LossTotals* to) {
 }  // namespace
 
 NodeMeters::NodeMeters(NodeMetersOptions options)
-    : options_(std::move(options)), budget_(options_.most_series) {}
+    : options_(std::move(options)), budget_(options_.most_series) {
+  // A counter that appears with its first event has not increased, as Prometheus sees
+  // it: each one is there from the start.
+  windows_[{"attached", "none"}] = windows_[{"passed", "none"}] = 0;
+  for (int reason = v1::AttachReason_MIN; reason <= v1::AttachReason_MAX; ++reason) {
+    if (!v1::AttachReason_IsValid(reason)) continue;
+    const std::string name(AttachReasonName(static_cast<AttachReason>(reason)));
+    windows_[{"refused", name}] = windows_[{"missed", name}] = 0;
+  }
+}
 
 uint64_t NodeMeters::StartWallNs(const v1::Process& process) const {
   if (process.start_ns() == 0) return 0;

@@ -152,6 +152,10 @@ struct WindowLosses {
   // Threads that the service let go before it was done, because of the time.
   uint64_t window_deadlines = 0, mapping_deadlines = 0;
   uint64_t mapping_holds = 0;  // threads that were stopped while their copy was probed
+  // For how long no thread has been there to take the kernel's next event.
+  uint64_t unattended_ns = 0;
+  // Threads of the service that processes keep waiting.
+  uint64_t kept_threads = 0;
 };
 
 // What a snapshot is for. Bits, for sets of them.

@@ -38,6 +38,8 @@ Json WorkloadJson(const WorkloadIdentity& workload) {
   add("node", workload.node);
   add("job_id", workload.slurm_job);
   add("job_step", workload.slurm_step);
+  add("job_array", workload.slurm_array_job);
+  add("job_array_task", workload.slurm_array_task);
   return json;
 }
 

@@ -30,6 +30,11 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   return request;
 }
 
+size_t AttachRequestBuilder::inherited_libraries() const {
+  absl::MutexLock lock(&mutex_);
+  return inherited_libraries_.size();
+}
+
 void AttachRequestBuilder::AddInheritedLibrary(const FileIdentity& library) {
   absl::MutexLock lock(&mutex_);
   inherited_libraries_.push_back(library);

@@ -45,6 +45,7 @@ class AttachRequestBuilder {
   // A library of an earlier service, whose reports are heard from now on: a forked
   // child that has inherited it may be attached to.
   void AddInheritedLibrary(const FileIdentity& library) ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t inherited_libraries() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The collector's, or one of these. Only device and inode count.
   bool HasCollector(const FileIdentity& library) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Adds what the kernel knows of the held process: each fact saves reading a file of

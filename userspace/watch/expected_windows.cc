@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace rocattach {
 
@@ -102,6 +103,7 @@ ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) con
     if (expected->gone_msec == 0) expected->gone_msec = now;
     return now - expected->gone_msec >= kNewsMsec ? Fate::kUncertain : Fate::kOpen;
   }
+  expected->started = !start.ok() || *start != RuntimeStart::kNotStarted;
   if (!expected->probed) return Fate::kOpen;
   // Read after the probe was in place.
   if (!start.ok() || *start == RuntimeStart::kNotLoaded) return Fate::kUncertain;
@@ -114,34 +116,48 @@ ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) con
   return functions_.has_window(pid) ? Fate::kSettled : Fate::kLate;
 }
 
-std::vector<ProcessId> ExpectedWindows::Poll() {
-  std::vector<ProcessId> late;
-  std::map<pid_t, Expected> open;
+std::vector<pid_t> ExpectedWindows::Open() {
+  std::vector<pid_t> open;
+  absl::MutexLock lock(&mutex_);
+  for (auto& [pid, expected] : expected_) {
+    if (!std::exchange(expected.polling, true)) open.push_back(pid);
+  }
+  return open;
+}
+
+void ExpectedWindows::Postpone(pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  if (auto found = expected_.find(pid); found != expected_.end()) {
+    found->second.polling = false;
+  }
+}
+
+std::optional<ProcessId> ExpectedWindows::Poll(pid_t pid) {
+  Expected expected;
   {
     absl::MutexLock lock(&mutex_);
-    open = expected_;
+    const auto found = expected_.find(pid);
+    if (found == expected_.end()) return std::nullopt;
+    expected = found->second;
   }
-  for (auto& [pid, expected] : open) {
-    // Reads the process, so without the lock: threads that serve windows take it.
-    const Fate fate = Decide(pid, &expected);
-    absl::MutexLock lock(&mutex_);
-    auto found = expected_.find(pid);
-    if (found == expected_.end() || found->second.start_ticks != expected.start_ticks) {
-      continue;
-    }
-    if (fate == Fate::kOpen) {
-      found->second.gone_msec = expected.gone_msec;
-      found->second.unknown_since_msec = expected.unknown_since_msec;
-      continue;
-    }
-    expected_.erase(found);
-    if (fate == Fate::kUncertain) Miss(pid, expected, MissReason::kUncertain);
-    if (fate == Fate::kLate) {
-      Miss(pid, expected, MissReason::kLate);
-      late.push_back({pid, expected.start_ticks});
-    }
+  // Reads the process, so without the lock: threads that serve windows take it.
+  const Fate fate = Decide(pid, &expected);
+  absl::MutexLock lock(&mutex_);
+  const auto found = expected_.find(pid);
+  if (found == expected_.end()) return std::nullopt;
+  found->second.polling = false;
+  if (found->second.start_ticks != expected.start_ticks) return std::nullopt;
+  if (fate == Fate::kOpen) {
+    found->second.gone_msec = expected.gone_msec;
+    found->second.unknown_since_msec = expected.unknown_since_msec;
+    found->second.started = expected.started;
+    return std::nullopt;
   }
-  return late;
+  expected_.erase(found);
+  if (fate == Fate::kUncertain) Miss(pid, expected, MissReason::kUncertain);
+  if (fate != Fate::kLate) return std::nullopt;
+  Miss(pid, expected, MissReason::kLate);
+  return ProcessId{pid, expected.start_ticks};
 }
 
 void ExpectedWindows::Finish() {
@@ -149,11 +165,7 @@ void ExpectedWindows::Finish() {
   for (const auto& [pid, expected] : expected_) {
     // One that lives and has not started its runtime has missed nothing.
     const auto ticks = functions_.read_start_ticks(pid);
-    const auto start = functions_.read_start(pid);
-    if (ticks.ok() && *ticks == expected.start_ticks && start.ok() &&
-        *start == RuntimeStart::kNotStarted) {
-      continue;
-    }
+    if (ticks.ok() && *ticks == expected.start_ticks && !expected.started) continue;
     Miss(pid, expected, MissReason::kUncertain);
   }
   expected_.clear();

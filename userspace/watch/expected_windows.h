@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -75,9 +76,14 @@ class ExpectedWindows {
   bool NoteDriverUse(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // A window was seen, of any process.
   void NoteWindow(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Looks at those that have not been settled; returns the ones to be entered late.
-  std::vector<ProcessId> Poll() ABSL_LOCKS_EXCLUDED(mutex_);
-  // No window will be noted any more: what is open is settled.
+  // Those that are not settled. Each is to be polled, or postponed, before it is
+  // returned again.
+  std::vector<pid_t> Open() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Looks at one of them, which can take as long as it likes. Returns it if it is to be
+  // entered late.
+  std::optional<ProcessId> Poll(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Postpone(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // No window will be noted any more: what is open is settled, as it was polled last.
   void Finish() ABSL_LOCKS_EXCLUDED(mutex_);
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
   MissedWindows missed() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -90,6 +96,8 @@ class ExpectedWindows {
     // may be on the way.
     uint64_t gone_msec = 0;
     uint64_t unknown_since_msec = 0;
+    bool started = true;   // its runtime, or it is not known
+    bool polling = false;  // see Open()
   };
   enum class Fate { kOpen, kSettled, kLate, kUncertain };
   void Miss(pid_t pid, const Expected& expected, MissReason why)

@@ -28,7 +28,7 @@ FollowerKeeper::~FollowerKeeper() {
 
 void FollowerKeeper::Add(const rocattach_event& event) {
   absl::MutexLock lock(&mutex_);
-  if (stopping_) return;
+  if (stopping_ || added_.size() >= kMostWaiting) return;
   added_.push_back(event);
   if (running_) {
     wake_.Signal();
@@ -40,12 +40,21 @@ void FollowerKeeper::Add(const rocattach_event& event) {
   thread_ = std::thread([this] { Run(); });
 }
 
-void FollowerKeeper::Stop() {
+bool FollowerKeeper::idle() const {
+  absl::MutexLock lock(&mutex_);
+  return !running_;
+}
+
+void FollowerKeeper::RequestStop() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
   wake_.Signal();
+}
+
+void FollowerKeeper::Stop() {
+  RequestStop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -113,6 +122,30 @@ void FollowerKeeper::Run() {
   }
   absl::MutexLock lock(&mutex_);
   running_ = false;
+}
+
+FollowerKeepers::FollowerKeepers(std::function<bool(const rocattach_event&)> is_open,
+                                 uint32_t limit_msec)
+    : keepers_([is_open = std::move(is_open), limit_msec] {
+        return std::make_unique<FollowerKeeper>(is_open, limit_msec);
+      }) {}
+
+void FollowerKeepers::Add(const rocattach_event& event) {
+  absl::MutexLock lock(&mutex_);
+  keepers_.Of(static_cast<pid_t>(event.pid)).Add(event);
+}
+
+// None waits for another's end before it lets its own threads go.
+void FollowerKeepers::Stop() {
+  std::vector<FollowerKeeper*> keepers;
+  {
+    absl::MutexLock lock(&mutex_);
+    keepers_.ForEach([&keepers](FollowerKeeper& keeper) {
+      keeper.RequestStop();
+      keepers.push_back(&keeper);
+    });
+  }
+  for (FollowerKeeper* keeper : keepers) keeper->Stop();
 }
 
 }  // namespace rocattach

@@ -4,7 +4,7 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_FOLLOWER_KEEPER_H_
 #define ROCATTACH_USERSPACE_WATCH_FOLLOWER_KEEPER_H_
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,11 +16,17 @@
 #include "bpf/watch_events.h"
 #include "injector/tracee.h"
 #include "userspace/base/wake_event.h"
+#include "userspace/watch/per_process.h"
 
 namespace rocattach {
 
+// Those of one process at a time: one that executes a file which is not delivered keeps
+// whoever seizes it waiting.
 class FollowerKeeper {
  public:
+  // What waits while the thread is kept; more run on, without a stop.
+  static constexpr size_t kMostWaiting = 256;
+
   // `is_open` returns whether the window of an event's process is still open; no thread
   // is kept longer than `limit_msec`.
   FollowerKeeper(std::function<bool(const rocattach_event&)> is_open,
@@ -29,6 +35,10 @@ class FollowerKeeper {
 
   // Takes charge of the thread of a FOLLOW event. Any thread may call this.
   void Add(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It keeps no thread, and has none itself.
+  bool idle() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Does not wait.
+  void RequestStop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Releases all threads and ends the keeper's thread.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -53,11 +63,26 @@ class FollowerKeeper {
   std::function<bool(const rocattach_event&)> is_open_;
   uint32_t limit_msec_;
   WakeEvent wake_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::vector<rocattach_event> added_ ABSL_GUARDED_BY(mutex_);
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started in Add(), under the lock; Stop() comes last
+};
+
+// Those of all processes. Thread-safe.
+class FollowerKeepers {
+ public:
+  // As FollowerKeeper has them.
+  FollowerKeepers(std::function<bool(const rocattach_event&)> is_open,
+                  uint32_t limit_msec);
+  void Add(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for those whose thread is kept; nothing may be added any more.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  PerProcess<FollowerKeeper> keepers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

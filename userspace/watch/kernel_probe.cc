@@ -229,11 +229,15 @@ void KernelProbe::RemoveLibraries(const std::vector<uint64_t>& cookies) {
 absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
                                         const std::vector<uint64_t>& file_offsets,
                                         uint64_t cookie) {
+  if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
+  if (hold_mode_ == HoldMode::kSignal) {
+    return state_->links->AddLate(state_->skeleton->progs.runtime_call_signal, pid,
+                                  path, file_offsets, /*cookie=*/0);
+  }
   if (!features().Has(KernelFeature::kCookies)) {
     return absl::UnimplementedError(
         "this kernel cannot tell late probes from others (cookies, Linux 5.15)");
   }
-  if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
   return state_->links->AddLate(state_->HsaInitProgram(hold_mode_), pid, path,
                                 file_offsets, cookie | ROCATTACH_COOKIE_LATE);
 }

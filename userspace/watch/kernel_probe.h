@@ -63,7 +63,7 @@ class KernelProbe : public LibraryProbes {
   void RemoveLibraries(const std::vector<uint64_t>& cookies) override;
   // Late attach: puts the same probe on each of these functions for the process `pid`
   // only, with the library's cookie. The first call of any of them by any of its
-  // threads opens the process's window. Both calls must come from the same thread.
+  // threads opens the process's window. For one process one call at a time.
   absl::Status AddLateProbes(pid_t pid, const std::string& path,
                              const std::vector<uint64_t>& file_offsets,
                              uint64_t cookie);

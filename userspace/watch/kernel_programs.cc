@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bpf/watch.skel.h"
+#include "bpf/watch_older.skel.h"
 #include "userspace/base/errno_status.h"
 
 namespace rocattach {
@@ -88,6 +90,44 @@ absl::Status LoadFailure(absl::string_view what, int error, const std::string& l
   return ErrnoStatus(error, text);
 }
 
+// The second object has the same programs, maps and variables, so that one skeleton serves
+// both. (The compiler may order variables as it likes, but has the same reasons in both.)
+#define ROCATTACH_SAME_PLACE(section, field)                        \
+  static_assert(offsetof(watch_bpf::watch_bpf__##section, field) == \
+                offsetof(watch_older_bpf::watch_older_bpf__##section, field))
+static_assert(sizeof(watch_bpf::watch_bpf__bss) ==
+              sizeof(watch_older_bpf::watch_older_bpf__bss));
+static_assert(sizeof(watch_bpf::watch_bpf__rodata) ==
+              sizeof(watch_older_bpf::watch_older_bpf__rodata));
+ROCATTACH_SAME_PLACE(bss, settings);
+ROCATTACH_SAME_PLACE(bss, service);
+ROCATTACH_SAME_PLACE(bss, urgent_events);
+ROCATTACH_SAME_PLACE(bss, calls);
+ROCATTACH_SAME_PLACE(rodata, read_layouts);
+ROCATTACH_SAME_PLACE(rodata, use_cookies);
+ROCATTACH_SAME_PLACE(rodata, stop_at_calls);
+#undef ROCATTACH_SAME_PLACE
+
+// Null with errno set if that fails.
+watch_bpf* OpenPrograms(bool with_atomics) {
+  if (with_atomics) return watch_bpf__open();
+  auto* programs = static_cast<watch_bpf*>(calloc(1, sizeof(watch_bpf)));
+  if (programs == nullptr) return nullptr;
+  int rc = watch_bpf__create_skeleton(programs);
+  if (rc == 0) {
+    size_t size = 0;
+    programs->skeleton->data = watch_older_bpf__elf_bytes(&size);
+    programs->skeleton->data_sz = size;
+    rc = bpf_object__open_skeleton(programs->skeleton, nullptr);
+  }
+  if (rc != 0) {
+    watch_bpf__destroy(programs);
+    errno = -rc;
+    return nullptr;
+  }
+  return programs;
+}
+
 // One attempt with exactly these features: 0, or a negative errno with the messages of
 // libbpf and the verifier in `log`.
 int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loaded,
@@ -95,12 +135,14 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
   log->clear();
   if (features.Overlaps(lacking)) return -EINVAL;
   LogCapture capture(log);
-  loaded->skeleton.reset(watch_bpf__open());
+  loaded->skeleton.reset(OpenPrograms(features.Has(KernelFeature::kAtomics)));
   if (loaded->skeleton == nullptr) return -errno;
   auto& programs = loaded->skeleton->progs;
   bpf_program__set_autoload(programs.hsa_init_yield,
                             features.Has(KernelFeature::kYieldingHold));
   bpf_program__set_autoload(programs.hsa_init_signal,
+                            features.Has(KernelFeature::kSignalHold));
+  bpf_program__set_autoload(programs.runtime_call_signal,
                             features.Has(KernelFeature::kSignalHold));
   bpf_program__set_autoload(programs.note_service,
                             features.Has(KernelFeature::kServiceEnd));
@@ -108,7 +150,8 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
   loaded->skeleton->rodata->use_cookies = features.Has(KernelFeature::kCookies);
   loaded->skeleton->rodata->stop_at_calls = features.Has(KernelFeature::kCallStops);
   if (loaded->multi_probes) {
-    for (bpf_program* program : {programs.hsa_init_yield, programs.hsa_init_signal}) {
+    for (bpf_program* program : {programs.hsa_init_yield, programs.hsa_init_signal,
+                                 programs.runtime_call_signal}) {
       bpf_program__set_expected_attach_type(
           program, static_cast<bpf_attach_type>(kUprobeMultiAttachType));
     }
@@ -121,6 +164,9 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
 
 // Whether the features that `feature` depends on are present.
 bool IsUsable(KernelFeature feature, KernelFeatures features) {
+  if (feature == KernelFeature::kYieldingHold) {
+    return features.Has(KernelFeature::kAtomics);
+  }
   return feature != KernelFeature::kLayouts ||
          features.Has(KernelFeature::kYieldingHold);
 }
@@ -132,6 +178,13 @@ KernelFeatures FindLoadable(KernelFeatures wanted, KernelFeatures lacking,
   std::string log;
   LoadedPrograms trial;
   for (KernelFeature feature : kKernelFeatures) {
+    if (wanted.Has(feature) && feature == KernelFeature::kYieldingHold &&
+        !IsUsable(feature, features)) {
+      missing->push_back(
+          {feature, absl::StrCat("it needs '",
+                                 DescribeFeature(KernelFeature::kAtomics).name, "'")});
+      continue;
+    }
     if (!wanted.Has(feature) || !IsUsable(feature, features) ||
         (feature == KernelFeature::kSignalHold &&
          features.Has(KernelFeature::kYieldingHold))) {
@@ -166,6 +219,13 @@ KernelFeatureText DescribeFeature(KernelFeature feature) {
     case KernelFeature::kCookies:
       return {"cookies", "bpf_get_attach_cookie",
               "A recording does not say which copy of the HSA runtime a process uses."};
+    case KernelFeature::kAtomics:
+      return {
+          "atomics",
+          "atomic operations that return a value and typed pointers to the current "
+          "task (Linux 5.12)",
+          "A second set of programs is used: if several threads of a process call the "
+          "runtime in the same moment, a late attach may wait for one more call."};
     case KernelFeature::kServiceEnd:
       return {"service-end", "BPF_PROG_TEST_RUN for raw tracepoints",
               "If the service is killed, processes that it holds at that moment "

@@ -16,8 +16,8 @@ struct watch_bpf;
 namespace rocattach {
 
 // What the programs require of a kernel beyond the minimum. A kernel that lacks one
-// loses only that one, except that layouts need the yielding hold mode; one of the two
-// hold modes suffices.
+// loses only that one, except that layouts need the yielding hold mode, which needs
+// atomics; one of the two hold modes suffices.
 enum class KernelFeature : uint8_t {
   kYieldingHold = 0,
   kSignalHold = 1,
@@ -25,11 +25,13 @@ enum class KernelFeature : uint8_t {
   kCookies = 3,     // a window event names its library copy
   kServiceEnd = 4,  // the programs notice the end of the service
   kCallStops = 5,   // a late attach stops a thread at its next call, without a hold
+  kAtomics = 6,     // the programs proper; without, those of the second object
 };
+// In the order in which they are tried.
 inline constexpr std::array kKernelFeatures = {
-    KernelFeature::kYieldingHold, KernelFeature::kSignalHold,
-    KernelFeature::kLayouts,      KernelFeature::kCookies,
-    KernelFeature::kServiceEnd,   KernelFeature::kCallStops};
+    KernelFeature::kAtomics,  KernelFeature::kYieldingHold, KernelFeature::kSignalHold,
+    KernelFeature::kLayouts,  KernelFeature::kCookies,      KernelFeature::kServiceEnd,
+    KernelFeature::kCallStops};
 
 struct KernelFeatureText {
   absl::string_view name;     // stable, lower case, words joined by '-'

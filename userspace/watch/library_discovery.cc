@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/online_cpus.h"
@@ -20,12 +21,11 @@
 namespace rocattach {
 namespace {
 
-// While threads are stopped: how often their deadlines are looked at.
-constexpr int kHoldPeriodMsec = 1;
-// Files that are read at the same time. A hostile file system can keep a reader for
-// ever, so one that does costs the others nothing until all are busy.
-constexpr int kArmers = 4;
-constexpr absl::Duration kStopPatience = absl::Seconds(1);
+// While a thread is stopped: how often it is looked at.
+constexpr absl::Duration kHoldPeriod = absl::Milliseconds(1);
+// A thread that was asked to stop does so in some microseconds, unless it has no CPU or
+// is in uninterruptible sleep.
+constexpr uint64_t kStopPatienceNs = 5'000'000;
 
 // Housekeeping: how often processes are looked at while some are not settled, how
 // often gone files are looked for, and how often everything that is unused goes.
@@ -45,11 +45,6 @@ void BecomeRealtime(int priority, const char* name) {
   (void)pthread_setname_np(pthread_self(), name);
 }
 
-uid_t UserOf(pid_t pid) {
-  struct stat info = {};
-  return stat(absl::StrCat("/proc/", pid).c_str(), &info) == 0 ? info.st_uid : 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LibraryDiscovery>> LibraryDiscovery::Start(
@@ -61,29 +56,32 @@ absl::StatusOr<std::unique_ptr<LibraryDiscovery>> LibraryDiscovery::Start(
   LibraryDiscovery* raw = discovery.get();
   {
     absl::MutexLock lock(&raw->mutex_);
-    raw->running_armers_ = kArmers;
+    raw->running_ = 2;
     for (const LibraryDiscoveryOptions::Known& known : raw->options_.known) {
       File& file = raw->files_[{major(known.device), minor(known.device), known.inode}];
       file.armed = true;
       file.cookies = {known.cookie};
     }
   }
-  for (int i = 0; i < kArmers; ++i) {
-    raw->armers_.emplace_back([raw] { raw->ArmFiles(); });
-  }
-  raw->housekeeper_ = std::thread([raw] { raw->KeepHouse(); });
+  raw->housekeeper_ = std::thread([raw] {
+    raw->KeepHouse();
+    raw->NoteEnded();
+  });
   raw->reader_ = std::thread([raw] {
-    // A tracee that cannot be detached is released by the end of the thread that seized
-    // it.
-    for (bool again = true; again;) {
-      std::thread([&] { again = raw->ReadRecords(); }).join();
-    }
+    raw->ReadRecords();
+    raw->NoteEnded();
   });
   return discovery;
 }
 
 LibraryDiscovery::~LibraryDiscovery() {
-  (void)Stop();
+  (void)Stop(absl::InfiniteDuration());
+}
+
+void LibraryDiscovery::NoteEnded() {
+  absl::MutexLock lock(&mutex_);
+  --running_;
+  changed_.SignalAll();
 }
 
 bool LibraryDiscovery::IsStopping() const {
@@ -91,31 +89,33 @@ bool LibraryDiscovery::IsStopping() const {
   return stopping_;
 }
 
-bool LibraryDiscovery::Stop() {
+bool LibraryDiscovery::Stop(absl::Duration patience) {
+  patience = std::min(patience, absl::Hours(1));
+  const uint64_t begin_ns = BootNs();
+  bool ended = false;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     changed_.SignalAll();
-  }
-  wake_.Signal();
-  if (reader_.joinable()) reader_.join();
-  if (housekeeper_.joinable()) housekeeper_.join();
-  bool ended;
-  {
-    absl::MutexLock lock(&mutex_);
+    wake_.Signal();
     ended = changed_.WaitFor(
-        &mutex_, kStopPatience,
-        [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_armers_ == 0; });
+        &mutex_, patience,
+        [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; });
   }
-  for (std::thread& armer : armers_) {
-    if (!armer.joinable()) continue;
+  for (std::thread* thread : {&reader_, &housekeeper_}) {
+    if (!thread->joinable()) continue;
     if (ended) {
-      armer.join();
+      thread->join();
     } else {
-      armer.detach();
+      thread->detach();
     }
   }
-  return ended;
+  const auto left = [begin_ns, patience] {
+    const auto spent = absl::Nanoseconds(ElapsedNs(begin_ns, BootNs()));
+    return std::max(patience - spent, absl::ZeroDuration());
+  };
+  ended &= holders_.Stop(left());
+  return readers_.Stop(left()) && ended;
 }
 
 void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
@@ -129,12 +129,11 @@ void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
   });
 }
 
-bool LibraryDiscovery::ReadRecords() {
-  tracing_thread_.Adopt();
+void LibraryDiscovery::ReadRecords() {
+  reader_thread_.Adopt();
   BecomeRealtime(2, "rwa-discovery");
   std::vector<pollfd> fds;
-  must_exit_ = false;
-  while (!IsStopping() && !must_exit_) {
+  while (!IsStopping()) {
     if (processors_changed_.exchange(false)) {
       FollowProcessors();
       fds.clear();
@@ -143,11 +142,10 @@ bool LibraryDiscovery::ReadRecords() {
       fds.push_back({wake_.fd(), POLLIN, 0});
       for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
     }
-    const bool idle = holds_.empty() && leaving_.empty();
-    poll(fds.data(), fds.size(), idle ? -1 : kHoldPeriodMsec);
+    poll(fds.data(), fds.size(), -1);
     wake_.Clear();
     events_->Read([this](const MmapEvent& event) {
-      tracing_thread_.AssertOwned();
+      reader_thread_.AssertOwned();
       OnMmap(event);
     });
     if (const uint64_t lost = events_->lost() + unseen_; lost != lost_) {
@@ -156,12 +154,7 @@ bool LibraryDiscovery::ReadRecords() {
       look_at_all_ = true;
       changed_.SignalAll();
     }
-    ReleaseSettled(Tracee::MustLetGo());
   }
-  ReleaseSettled(/*all=*/true);
-  // The end of this thread releases whatever could not be detached.
-  leaving_.clear();
-  return !IsStopping();
 }
 
 void LibraryDiscovery::FollowProcessors() {
@@ -176,6 +169,7 @@ void LibraryDiscovery::FollowProcessors() {
 
 void LibraryDiscovery::OnMmap(const MmapEvent& event) {
   if (!LooksLikeHsaRuntime(event.path) || event.pid == getpid()) return;
+  if (options_.on_mapped != nullptr) options_.on_mapped(event.pid);
   const FileKey key = {event.device_major, event.device_minor, event.inode};
   {
     absl::MutexLock lock(&mutex_);
@@ -183,112 +177,90 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
     if (file != files_.end() && file->second.armed) return;
   }
   if (options_.wanted != nullptr && !options_.wanted(event.pid)) return;
-  if (options_.hold) HoldThread(event, key);
+  const uid_t uid = UserOf(event.pid);
+  // First: the thread runs on meanwhile.
+  if (options_.hold) StartHold(event, uid, key);
   expected_->Add(event.pid);
   absl::MutexLock lock(&mutex_);
-  auto [file, is_new] = files_.try_emplace(key);
-  if (file->second.armed) {
-    // Meanwhile; the thread is released below.
+  File& file = files_[key];
+  if (file.armed) {
+    // Meanwhile.
     expected_->NoteProbed(event.pid);
     return;
   }
-  file->second.path = event.path;
-  file->second.loaders.insert(event.pid);
-  if (is_new) to_arm_.push_back(key);
+  file.path = event.path;
+  auto [loaders, is_new] = file.loaders.try_emplace(uid);
+  loaders->second.insert(event.pid);
+  if (is_new && !readers_.Run(uid, [this, uid, key] { ArmFor(uid, key); })) {
+    file.loaders.erase(loaders);
+    if (file.loaders.empty()) files_.erase(key);
+  }
   new_files_ = true;
   changed_.SignalAll();
 }
 
-void LibraryDiscovery::HoldThread(const MmapEvent& event, const FileKey& file) {
-  for (const Hold& hold : holds_) {
-    if (hold.pid == event.pid && hold.file == file) return;
-  }
-  const uid_t uid = UserOf(event.pid);
-  if (uid != 0) {
-    const auto held = std::count_if(holds_.begin(), holds_.end(),
-                                    [uid](const Hold& h) { return h.uid == uid; });
-    if (held >= kMostPerUser || !rate_.Take(uid, BootNs())) return;
-  }
-  auto tracee = std::make_unique<Tracee>();
-  // A process that somebody else traces is left alone, and so is one that has ended.
-  if (!tracee->Seize(event.pid, event.tid).ok()) return;
-  if (!tracee->Interrupt().ok()) return;
+void LibraryDiscovery::StartHold(const MmapEvent& event, uid_t uid,
+                                 const FileKey& file) {
+  if (uid != 0 && !rate_.Take(uid, BootNs())) return;
+  const uint64_t deadline_ns =
+      BootNs() + uint64_t{options_.hold_timeout_msec} * 1'000'000;
+  absl::MutexLock lock(&mutex_);
+  files_.try_emplace(file);  // not settled
+  const std::pair<pid_t, FileKey> hold(event.pid, file);
+  if (!holds_.insert(hold).second) return;
+  const auto task = [this, hold, tid = event.tid, deadline_ns] {
+    const auto& [pid, key] = hold;
+    std::thread([&, pid = pid, key = key] { Hold(pid, tid, key, deadline_ns); }).join();
+    absl::MutexLock end(&mutex_);
+    holds_.erase(hold);
+  };
+  if (!holders_.Run(uid, task)) holds_.erase(hold);
+}
+
+bool LibraryDiscovery::IsSettled(const FileKey& file) const {
+  const auto found = files_.find(file);
+  return found == files_.end() || found->second.armed;
+}
+
+void LibraryDiscovery::Hold(pid_t pid, pid_t tid, const FileKey& file,
+                            uint64_t deadline_ns) {
+  BecomeRealtime(2, "rwa-hold");
+  Tracee tracee;
+  // It may have waited for others of its user. A process that somebody else traces is
+  // left alone, and so is one that has ended.
+  if (BootNs() >= deadline_ns || !tracee.Seize(pid, tid).ok()) return;
+  if (!tracee.Interrupt().ok()) return;
   ++held_;
-  Hold hold = {event.pid, uid, file, 0, std::move(tracee)};
-  hold.deadline_ns = BootNs() + uint64_t{options_.hold_timeout_msec} * 1'000'000;
-  holds_.push_back(std::move(hold));
-}
-
-void LibraryDiscovery::ReleaseSettled(bool all) {
-  const uint64_t now = BootNs();
-  {
+  bool settled = false, let_go = false;
+  while (!settled && !let_go) {
     absl::MutexLock lock(&mutex_);
-    for (auto hold = holds_.begin(); hold != holds_.end();) {
-      auto file = files_.find(hold->file);
-      const bool settled = file == files_.end() || file->second.armed;
-      const bool ended = hold->tracee->HasEnded();
-      if (!settled && !ended && !all && now < hold->deadline_ns) {
-        ++hold;
-        continue;
-      }
-      if (!settled && !ended) ++deadlines_;
-      leaving_.push_back(std::move(hold->tracee));
-      hold = holds_.erase(hold);
-    }
+    settled = changed_.WaitFor(&mutex_, kHoldPeriod,
+                               [this, &file]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+                                 return IsSettled(file) || stopping_;
+                               });
+    let_go = tracee.HasEnded() || Tracee::MustLetGo() || BootNs() >= deadline_ns;
   }
-  std::erase_if(leaving_, [this](const std::unique_ptr<Tracee>& tracee) {
-    tracing_thread_.AssertOwned();
-    const bool released = tracee->TryRelease(0);
-    must_exit_ |= tracee->tracer_must_exit();
-    return released;
-  });
+  if (!settled && !tracee.HasEnded()) ++deadlines_;
+  // If it does not stop, the end of this thread releases it.
+  (void)tracee.TryRelease(kStopPatienceNs);
 }
 
-void LibraryDiscovery::ArmFiles() {
-  BecomeRealtime(1, "rwa-probe");
-  for (;;) {
-    FileKey key;
-    bool look_at_all = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      changed_.Wait(&mutex_, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || look_at_all_ || !to_arm_.empty();
-      });
-      if (stopping_) {
-        --running_armers_;
-        changed_.SignalAll();
-        return;
-      }
-      if (to_arm_.empty()) {
-        look_at_all_ = false;
-        look_at_all = true;
-      } else {
-        key = to_arm_.front();
-        to_arm_.pop_front();
-      }
-    }
-    if (look_at_all) {
-      LookAtAll();
-    } else {
-      ArmOne(key);
-    }
-  }
-}
-
-void LibraryDiscovery::ArmOne(const FileKey& key) {
+LibraryDiscoveryOptions::Armed LibraryDiscovery::ArmThroughOne(uid_t uid,
+                                                               const FileKey& key,
+                                                               uint64_t* forgotten) {
   LibraryDiscoveryOptions::Armed armed;
   std::set<pid_t> tried;
   std::string path;
-  uint64_t forgotten = 0;
   for (;;) {
     // A process may have ended before its mappings were read: another one leads to the
     // same file.
     pid_t pid = 0;
     {
       absl::MutexLock lock(&mutex_);
-      forgotten = forgotten_;
-      path = files_[key].path;
-      for (pid_t loader : files_[key].loaders) {
+      *forgotten = forgotten_;
+      File& file = files_[key];
+      path = file.path;
+      for (pid_t loader : file.loaders[uid]) {
         if (tried.count(loader) == 0) pid = loader;
       }
     }
@@ -297,46 +269,57 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
     armed = Arm(pid);
     if (!armed.cookies.empty() || armed.rejected || armed.foreign ||
         armed.without_room) {
-      break;
+      return armed;
     }
   }
-  if (armed.cookies.empty() && !armed.rejected && !armed.without_room &&
-      options_.is_foreign != nullptr) {
+  if (options_.is_foreign != nullptr) {
     const dev_t device = makedev(key.device_major, key.device_minor);
-    armed.foreign = armed.foreign || options_.is_foreign(path, device, key.inode);
+    armed.foreign = options_.is_foreign(path, device, key.inode);
   }
+  return armed;
+}
+
+void LibraryDiscovery::ArmFor(uid_t uid, const FileKey& key) {
+  BecomeRealtime(1, "rwa-probe");
+  uint64_t forgotten = 0;
+  const LibraryDiscoveryOptions::Armed armed = ArmThroughOne(uid, key, &forgotten);
   const bool complete =
       !armed.cookies.empty() && !armed.rejected && !armed.without_room;
-  std::set<pid_t> loaders;
   {
     absl::MutexLock lock(&mutex_);
     File& file = files_[key];
-    loaders.swap(file.loaders);
+    const std::set<pid_t> loaders = std::exchange(file.loaders[uid], {});
+    file.loaders.erase(uid);
     if (complete && forgotten == forgotten_) {
       file.armed = true;
       file.cookies = armed.cookies;
-    } else {
+    } else if (!file.armed && file.loaders.empty()) {
       // Looked at again when it is mapped the next time.
       files_.erase(key);
     }
-    for (pid_t pid : loaders) {
-      if (armed.without_room) {
-        expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
-      } else if (armed.rejected) {
-        expected_->NoteNotProbed(pid, MissReason::kNotProbed);
-      } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(pid)) {
-        expected_->Dismiss(pid);
-      } else {
-        expected_->NoteProbed(pid);
-      }
-    }
+    for (pid_t pid : loaders) NoteArmed(pid, armed);
+    changed_.SignalAll();
   }
-  wake_.Signal();
+}
+
+void LibraryDiscovery::NoteArmed(pid_t pid,
+                                 const LibraryDiscoveryOptions::Armed& armed) {
+  if (armed.without_room) {
+    expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
+  } else if (armed.rejected) {
+    expected_->NoteNotProbed(pid, MissReason::kNotProbed);
+  } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(pid)) {
+    expected_->Dismiss(pid);
+  } else {
+    expected_->NoteProbed(pid);
+  }
 }
 
 bool LibraryDiscovery::LoadsAnother(pid_t pid) const {
-  return std::any_of(files_.begin(), files_.end(), [pid](const auto& entry) {
-    return entry.second.loaders.count(pid) > 0;
+  return std::any_of(files_.begin(), files_.end(), [pid](const auto& file) {
+    return std::any_of(
+        file.second.loaders.begin(), file.second.loaders.end(),
+        [pid](const auto& of_user) { return of_user.second.count(pid) > 0; });
   });
 }
 
@@ -375,18 +358,33 @@ void LibraryDiscovery::NoteRoomMade(bool removed) {
 
 void LibraryDiscovery::LookAtAll() {
   for (pid_t pid : ListProcesses()) {
-    if (IsStopping()) return;
     if (pid == getpid() || (options_.wanted != nullptr && !options_.wanted(pid)))
       continue;
-    const LibraryDiscoveryOptions::Armed armed = Arm(pid);
-    if (armed.cookies.empty() && !armed.rejected && !armed.without_room) continue;
-    // What has a window, or has not started its runtime, is settled at once.
-    expected_->Add(pid);
-    if (armed.without_room) {
-      expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
-    } else {
-      expected_->NoteProbed(pid);
-    }
+    (void)readers_.Run(UserOf(pid), [this, pid] { LookAt(pid); });
+  }
+}
+
+void LibraryDiscovery::LookAt(pid_t pid) {
+  const LibraryDiscoveryOptions::Armed armed = Arm(pid);
+  if (armed.cookies.empty() && !armed.rejected && !armed.without_room) return;
+  // What has a window, or has not started its runtime, is settled at once.
+  expected_->Add(pid);
+  if (armed.without_room) {
+    expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
+  } else {
+    expected_->NoteProbed(pid);
+  }
+}
+
+// Each is read on a thread of its user; one that is still being read is not read twice.
+void LibraryDiscovery::PollExpected() {
+  for (pid_t pid : expected_->Open()) {
+    const auto settle = [this, pid] {
+      if (auto late = expected_->Poll(pid); late.has_value()) {
+        options_.enter_late(*late);
+      }
+    };
+    if (!readers_.Run(UserOf(pid), settle)) expected_->Postpone(pid);
   }
 }
 
@@ -399,13 +397,15 @@ void LibraryDiscovery::KeepHouse() {
   for (;;) {
     bool is_new = false;
     bool room_wanted = false;
+    bool look_at_all = false;
     {
       absl::MutexLock lock(&mutex_);
       const absl::Duration wait = expected_->empty() ? kShortestSweep : kPollPeriod;
       changed_.WaitFor(&mutex_, wait, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || room_wanted_;
+        return stopping_ || room_wanted_ || look_at_all_;
       });
       if (stopping_) return;
+      look_at_all = std::exchange(look_at_all_, false);
       is_new = std::exchange(new_files_, false);
       room_wanted = room_wanted_;
     }
@@ -414,7 +414,8 @@ void LibraryDiscovery::KeepHouse() {
       processors_changed_ = true;
       wake_.Signal();
     }
-    for (const ProcessId& late : expected_->Poll()) options_.enter_late(late);
+    if (look_at_all) LookAtAll();
+    PollExpected();
     now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));
     if (is_new) {
       period = kShortestSweep;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +25,7 @@
 #include "userspace/base/process.h"
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/base/thread_checker.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/expected_windows.h"
@@ -41,6 +41,10 @@ struct LibraryDiscoveryOptions {
   // Whether a process's windows are of interest. On the thread that reads the records.
   std::function<bool(pid_t)> wanted;
 
+  // A process has mapped code of a file that is named like the runtime, whether that has
+  // a probe or not. On the same thread, which must not wait; null: nobody is interested.
+  std::function<void(pid_t)> on_mapped;
+
   // A file that has its probe already.
   struct Known {
     dev_t device = 0;
@@ -55,11 +59,11 @@ struct LibraryDiscoveryOptions {
     bool foreign = false;           // a file has the name, but is no runtime
     bool without_room = false;      // there are as many probes as there may be
   };
-  // Puts probes on the copies that a process has mapped. On threads of their own,
-  // because reading a file may take any time.
+  // Puts probes on the copies that a process has mapped. On threads of the process's
+  // user, because reading a process or a file may take any time.
   std::function<Armed(pid_t)> arm;
   // Whether this file is no runtime, if it is still at `path`: the processes that had
-  // mapped it have ended. On threads of their own, too.
+  // mapped it have ended. On the same threads.
   std::function<bool(const std::string& path, dev_t device, ino_t inode)> is_foreign;
   // Removes probes that nobody needs any more: of deleted files, or `all`. Calls
   // `forget` before it looks who has mapped them, with what it may remove. False if
@@ -78,7 +82,7 @@ struct DiscoveryCounts {
 
 // 1. The kernel's record of an executable mapping says which file it is.
 // 2. A file with a runtime's name that has no probe yet: the thread that has mapped it
-//    is stopped by ptrace. It is in the dynamic loader, which has its segments,
+//    is stopped by ptrace, on a thread of its user's. It is in the dynamic loader, which has its segments,
 //    dependencies, relocations and constructors still to do.
 // 3. Another thread reads the file and puts the probe in place.
 // 4. The thread runs on; hsa_init is probed.
@@ -86,9 +90,12 @@ struct DiscoveryCounts {
 //    out what it missed.
 class LibraryDiscovery {
  public:
-  // Of one user other than root: threads that are stopped at a time, and in a second.
+  // Threads of one user that are stopped at a time, and of one other than root in a
+  // second.
   static constexpr int kMostPerUser = 64;
   static constexpr uint32_t kPerUserAndSecond = 100;
+  // Files and processes that are read at a time.
+  static constexpr int kReadersPerUser = 4;
 
   // Mappings from the opening of `events` on are seen. `expected` must outlive it.
   static absl::StatusOr<std::unique_ptr<LibraryDiscovery>> Start(
@@ -98,9 +105,10 @@ class LibraryDiscovery {
 
   // These probes are about to be removed: the next mapping of their files is new.
   void Forget(const std::vector<uint64_t>& cookies) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Releases all threads. False if a file is still being read and cannot be waited
-  // for: what the options' functions use must not be destroyed then.
-  bool Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Releases all threads. False if a process or a file is still being read after
+  // `patience`: this object, and what the options' functions use, must not be destroyed
+  // then.
+  bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
   // So far; any thread.
   DiscoveryCounts counts() const { return {lost_, held_, deadlines_}; }
 
@@ -114,34 +122,37 @@ class LibraryDiscovery {
     std::string path;  // as the kernel has it
     bool armed = false;
     std::vector<uint64_t> cookies;  // if armed
-    std::set<pid_t> loaders;        // while not: processes that wait for it
+    // While not: the processes that wait for it, by user. Each user has a task that
+    // reads the file through one of them.
+    std::map<uid_t, std::set<pid_t>> loaders;
   };
-  // A thread that is stopped.
-  struct Hold {
-    pid_t pid = 0;
-    uid_t uid = 0;
-    FileKey file;
-    uint64_t deadline_ns = 0;
-    std::unique_ptr<Tracee> tracee;
-  };
-
   LibraryDiscovery(LibraryDiscoveryOptions options, std::unique_ptr<MmapEvents> events,
                    ExpectedWindows* expected)
-      : options_(std::move(options)), events_(std::move(events)), expected_(expected) {}
+      : options_(std::move(options)),
+        events_(std::move(events)),
+        expected_(expected),
+        holders_("rwa-hold", kMostPerUser),
+        readers_("rwa-probe", kReadersPerUser) {}
 
-  // False if asked to stop; true if this thread has to end and another to take its
-  // place.
-  bool ReadRecords() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReadRecords() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnMmap(const MmapEvent& event) ABSL_LOCKS_EXCLUDED(mutex_)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
-  void HoldThread(const MmapEvent& event, const FileKey& file)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
-  // Releases threads whose file is settled, or whose time is up; `all`: all.
-  void ReleaseSettled(bool all) ABSL_LOCKS_EXCLUDED(mutex_)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
-  // Arms files until there is nothing left to do.
-  void ArmFiles() ABSL_LOCKS_EXCLUDED(mutex_);
-  void ArmOne(const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_thread_);
+  // Has the thread stopped that has mapped the file, if its user may have that.
+  void StartHold(const MmapEvent& event, uid_t uid, const FileKey& file)
+      ABSL_LOCKS_EXCLUDED(mutex_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_thread_);
+  // Stops it until the file is settled, or its time is up. On a thread that ends then,
+  // because that releases what cannot be detached.
+  void Hold(pid_t pid, pid_t tid, const FileKey& file, uint64_t deadline_ns)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsSettled(const FileKey& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Arms a file for the processes of a user that wait for it. On the user's threads.
+  void ArmFor(uid_t uid, const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same through a process of the user that has mapped it.
+  LibraryDiscoveryOptions::Armed ArmThroughOne(uid_t uid, const FileKey& key,
+                                               uint64_t* forgotten)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteArmed(pid_t pid, const LibraryDiscoveryOptions::Armed& armed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The process has mapped a file that has not been looked at yet.
   bool LoadsAnother(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts probes on what a process has mapped. If there is no room for them, probes that
@@ -152,13 +163,17 @@ class LibraryDiscovery {
   bool MakeRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   // The request has been served; `removed`: there was something unused.
   void NoteRoomMade(bool removed) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After a loss of records: looks at all processes.
+  // After a loss of records: looks at all processes, each on a thread of its user.
   void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  void LookAt(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Settles processes that are expected to open a window.
+  void PollExpected();
   void KeepHouse() ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteEnded() ABSL_LOCKS_EXCLUDED(mutex_);
   // Processors that have begun to run get a ring; what was mapped there before is looked
   // for.
   void FollowProcessors() ABSL_LOCKS_EXCLUDED(mutex_)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_thread_);
   bool IsStopping() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LibraryDiscoveryOptions options_;
@@ -168,11 +183,10 @@ class LibraryDiscovery {
   std::atomic<bool> processors_changed_ = false;
   WakeEvent wake_;
   std::thread reader_, housekeeper_;
-  std::vector<std::thread> armers_;
+  UserThreads holders_, readers_;
 
   mutable absl::Mutex mutex_;
   std::map<FileKey, File> files_ ABSL_GUARDED_BY(mutex_);
-  std::deque<FileKey> to_arm_ ABSL_GUARDED_BY(mutex_);
   // Calls of Forget(): what was armed meanwhile may have lost its probe.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
   bool look_at_all_ ABSL_GUARDED_BY(mutex_) = false;
@@ -185,16 +199,15 @@ class LibraryDiscovery {
   uint64_t no_room_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration room_pause_ ABSL_GUARDED_BY(mutex_) = absl::Milliseconds(50);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int running_armers_ ABSL_GUARDED_BY(mutex_) = 0;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // of reader_ and housekeeper_
   SteadyCondVar changed_;
 
-  ThreadChecker tracing_thread_;
-  uint64_t unseen_ ABSL_GUARDED_BY(tracing_thread_) = 0;  // processors without a ring
-  std::vector<Hold> holds_ ABSL_GUARDED_BY(tracing_thread_);
-  // Released, but not yet in the stop that a detach needs.
-  std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
-  UserRate rate_ ABSL_GUARDED_BY(tracing_thread_){kPerUserAndSecond, kMostPerUser};
-  bool must_exit_ ABSL_GUARDED_BY(tracing_thread_) = false;
+  // Threads that are stopped, or about to be: of a process once for each file.
+  std::set<std::pair<pid_t, FileKey>> holds_ ABSL_GUARDED_BY(mutex_);
+
+  ThreadChecker reader_thread_;
+  uint64_t unseen_ ABSL_GUARDED_BY(reader_thread_) = 0;  // processors without a ring
+  UserRate rate_ ABSL_GUARDED_BY(reader_thread_){kPerUserAndSecond, kMostPerUser};
 };
 
 }  // namespace rocattach

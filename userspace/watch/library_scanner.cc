@@ -9,21 +9,31 @@
 #include <unistd.h>
 
 #include <map>
+#include <memory>
+#include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
 #include "userspace/base/process.h"
+#include "userspace/base/user_threads.h"
 
 namespace rocattach {
 namespace {
 
 // Any user can have files with such names.
 constexpr size_t kMostRejected = 64;
+
+// Of all processes; it takes some milliseconds.
+constexpr absl::Duration kScanPatience = absl::Seconds(2);
+constexpr int kReadersPerUser = 2;
 
 // No loader takes anything else.
 bool IsElf(int fd) {
@@ -37,52 +47,50 @@ bool MayBeRuntime(int fd, const absl::Status& found) {
   return found.ok() || (!absl::IsNotFound(found) && IsElf(fd));
 }
 
-// Collects files by inode; remembers what each process maps.
+// Collects files by inode; remembers what each process maps. Thread-safe: a process can
+// keep the thread that reads it, and its files, waiting, which costs the others nothing.
 class Collection {
  public:
   explicit Collection(const LibraryScanOptions& options)
       : most_(options.most_copies), most_per_user_(options.most_copies_per_user) {}
 
-  // Adds the file at `path` if it is new. `named` files were requested by the user, so
-  // a failure is reported whatever the file's name. Returns the copy's index, -1 if it
-  // is not a copy.
-  int Add(const std::string& path, bool named) {
+  // Adds the file at `path` if it is new, and the process that has mapped it, which may
+  // be 0, with the device that its mapping shows. `named` files were requested by the
+  // user, so a failure is reported whatever the file's name.
+  void Add(const std::string& path, bool named, pid_t mapped_by = 0,
+           dev_t mapped_device = 0) ABSL_LOCKS_EXCLUDED(mutex_) {
     auto file = CheckedFile::Open(path);
     if (!file.ok()) {
       if (named) Reject(path, file.status());
-      return -1;
+      return;
     }
-    auto key = std::pair(file->device(), file->inode());
-    auto known = by_inode_.find(key);
-    if (known != by_inode_.end()) return known->second;
-    const uid_t owner = file->owner();
-    if (!named && !HasRoom(owner)) {
-      by_inode_[key] = -1;
-      ++left_out_[owner];
-      return -1;
+    const Key key(file->device(), file->inode());
+    if (!IsKnown(key)) {
+      if (!named && !MakeRoom(key, file->owner())) return;
+      Inspect(path, *std::move(file), /*is_counted=*/!named);
     }
-    auto offset = FindFunctionFileOffset(file->fd(), "hsa_init");
-    absl::Status usable = offset.status();
-    const bool may_be_runtime = MayBeRuntime(file->fd(), usable);
-    if (usable.ok()) usable = CheckProbeInstruction(file->fd(), *offset);
-    if (!usable.ok()) {
-      Reject(path, usable, may_be_runtime);
-      by_inode_[key] = -1;
-      return -1;
-    }
-    int number = static_cast<int>(scan.copies.size());
-    by_inode_[key] = number;
-    scan.copies.push_back(
-        {path, file->device(), file->inode(), *offset, {}, 0, *std::move(file)});
-    if (!named) {
-      ++taken_;
-      ++taken_of_[owner];
-    }
-    return number;
+    if (mapped_by == 0) return;
+    absl::MutexLock lock(&mutex_);
+    const auto copy = copies_.find(key);
+    if (copy == copies_.end()) return;
+    copy->second.mapped_by.push_back(mapped_by);
+    copy->second.mapped_device = mapped_device;
   }
 
-  // Reports what exceeded the limits.
-  void Finish() {
+  void Reject(const std::string& path, const absl::Status& why,
+              bool may_be_runtime = true) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (rejected_.size() < kMostRejected) {
+      rejected_.push_back({path, std::string(why.message()), may_be_runtime});
+    }
+  }
+
+  // What has been found so far, and what exceeded the limits.
+  LibraryScan Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    LibraryScan scan;
+    for (const Key& key : order_) scan.copies.push_back(copies_.at(key));
+    scan.rejected = rejected_;
     for (const auto& [uid, count] : left_out_) {
       scan.rejected.push_back(
           {absl::StrCat(count, " files of user ", uid),
@@ -92,26 +100,65 @@ class Collection {
                " in all (--max-libraries); those that --library names always get "
                "one")});
     }
+    return scan;
   }
-
-  LibraryScan scan;
 
  private:
-  bool HasRoom(uid_t uid) {
-    if (most_ != 0 && taken_ >= most_) return false;
-    return uid == 0 || most_per_user_ == 0 || taken_of_[uid] < most_per_user_;
+  using Key = std::pair<dev_t, ino_t>;
+
+  // It has been looked at, or left out.
+  bool IsKnown(const Key& key) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return seen_.count(key) > 0;
   }
-  void Reject(const std::string& path, const absl::Status& why,
-              bool may_be_runtime = true) {
-    if (scan.rejected.size() < kMostRejected) {
-      scan.rejected.push_back({path, std::string(why.message()), may_be_runtime});
+  // Whether the limits allow one more copy of this user, which is counted then.
+  bool MakeRoom(const Key& key, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    const bool in_all = most_ == 0 || taken_ < most_;
+    const bool of_user =
+        uid == 0 || most_per_user_ == 0 || taken_of_[uid] < most_per_user_;
+    if (in_all && of_user) {
+      ++taken_;
+      ++taken_of_[uid];
+      return true;
     }
+    if (seen_.insert(key).second) ++left_out_[uid];
+    return false;
   }
+  void GiveBack(uid_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    --taken_;
+    --taken_of_[uid];
+  }
+  // Reads the file. Two threads may do so at the same time.
+  void Inspect(const std::string& path, CheckedFile file, bool is_counted)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    const Key key(file.device(), file.inode());
+    auto offset = FindFunctionFileOffset(file.fd(), "hsa_init");
+    absl::Status usable = offset.status();
+    const bool may_be_runtime = MayBeRuntime(file.fd(), usable);
+    if (usable.ok()) usable = CheckProbeInstruction(file.fd(), *offset);
+    bool is_new = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_new = seen_.insert(key).second;
+      if (is_counted && (!is_new || !usable.ok())) GiveBack(file.owner());
+      if (is_new && usable.ok()) {
+        order_.push_back(key);
+        copies_[key] = {path, key.first, key.second, *offset, {}, 0, std::move(file)};
+      }
+    }
+    if (is_new && !usable.ok()) Reject(path, usable, may_be_runtime);
+  }
+
   const uint32_t most_, most_per_user_;
-  uint32_t taken_ = 0;
-  std::map<uid_t, uint32_t> taken_of_;
-  std::map<uid_t, uint64_t> left_out_;
-  std::map<std::pair<dev_t, ino_t>, int> by_inode_;
+  mutable absl::Mutex mutex_;
+  uint32_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uid_t, uint32_t> taken_of_ ABSL_GUARDED_BY(mutex_);
+  std::map<uid_t, uint64_t> left_out_ ABSL_GUARDED_BY(mutex_);
+  std::set<Key> seen_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, LibraryCopy> copies_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Key> order_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RejectedLibrary> rejected_ ABSL_GUARDED_BY(mutex_);
 };
 
 void AddGlob(const std::string& pattern, bool named, Collection* collection) {
@@ -145,12 +192,24 @@ void AddMapped(pid_t pid, Collection* collection) {
     struct stat info;
     const bool same = !mapping.deleted && stat(plain.c_str(), &info) == 0 &&
                       info.st_ino == mapping.inode;
-    int number = collection->Add(same ? plain : exact, false);
-    if (number >= 0) {
-      LibraryCopy& copy = collection->scan.copies[static_cast<size_t>(number)];
-      copy.mapped_by.push_back(pid);
-      copy.mapped_device = makedev(mapping.device_major, mapping.device_minor);
-    }
+    collection->Add(same ? plain : exact, false, pid,
+                    makedev(mapping.device_major, mapping.device_minor));
+  }
+}
+
+// Those that have not been read within kScanPatience are named.
+void AddAllMapped(const std::shared_ptr<Collection>& collection) {
+  UserThreads threads("rwa-scan", kReadersPerUser);
+  const std::set<pid_t> unread =
+      ReadProcesses(&threads, kScanPatience, ListProcesses(),
+                    [collection](pid_t pid) { AddMapped(pid, collection.get()); });
+  for (pid_t pid : unread) {
+    collection->Reject(
+        absl::StrCat("/proc/", pid, "/maps"),
+        absl::DeadlineExceededError(absl::StrCat(
+            "process ", pid, " of user ", UserOf(pid),
+            " keeps whoever reads its mappings or their files waiting; what it has "
+            "mapped is looked at when the next process maps it")));
   }
 }
 
@@ -187,24 +246,23 @@ bool LooksLikeHsaRuntime(absl::string_view path) {
 }
 
 LibraryScan ScanLibraries(const LibraryScanOptions& options) {
-  Collection collection(options);
+  const auto collection = std::make_shared<Collection>(options);
   for (const std::string& path : options.extra_paths) {
     struct stat info;
     if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-      AddGlob(path + "/libhsa-runtime64*.so*", true, &collection);
+      AddGlob(path + "/libhsa-runtime64*.so*", true, collection.get());
     } else {
-      collection.Add(path, true);
+      collection->Add(path, true);
     }
   }
   for (const std::string& place : options.usual_places)
-    AddGlob(place, false, &collection);
+    AddGlob(place, false, collection.get());
   if (options.scan_mapped) {
-    for (pid_t pid : ListProcesses()) AddMapped(pid, &collection);
+    AddAllMapped(collection);
   } else {
-    for (pid_t pid : options.processes) AddMapped(pid, &collection);
+    for (pid_t pid : options.processes) AddMapped(pid, collection.get());
   }
-  collection.Finish();
-  return std::move(collection.scan);
+  return collection->Take();
 }
 
 }  // namespace rocattach

@@ -169,6 +169,7 @@ absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
       return ErrnoStatus(
           errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
     }
+    absl::MutexLock lock(&mutex_);
     multi_late_[pid].push_back(std::move(link));
     return absl::OkStatus();
   }
@@ -184,22 +185,27 @@ absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
                                           " of process ", pid, " failed")));
       continue;
     }
+    absl::MutexLock lock(&mutex_);
     late_[pid].push_back(link);
   }
+  absl::MutexLock lock(&mutex_);
   return late_.count(pid) > 0 ? absl::OkStatus() : first_error;
 }
 
 void ProbeLinks::RemoveLate(const std::vector<pid_t>& pids) {
   std::vector<bpf_link*> links;
   std::vector<UniqueFd> multi;
-  for (pid_t pid : pids) {
-    if (auto late = multi_late_.extract(pid); !late.empty()) {
-      for (UniqueFd& link : late.mapped()) multi.push_back(std::move(link));
+  {
+    absl::MutexLock lock(&mutex_);
+    for (pid_t pid : pids) {
+      if (auto late = multi_late_.extract(pid); !late.empty()) {
+        for (UniqueFd& link : late.mapped()) multi.push_back(std::move(link));
+      }
+      auto found = late_.find(pid);
+      if (found == late_.end()) continue;
+      links.insert(links.end(), found->second.begin(), found->second.end());
+      late_.erase(found);
     }
-    auto found = late_.find(pid);
-    if (found == late_.end()) continue;
-    links.insert(links.end(), found->second.begin(), found->second.end());
-    late_.erase(found);
   }
   Destroy(links, std::move(multi));
 }

@@ -43,8 +43,9 @@ class ProbeLinks {
   // For one process, until RemoveLate(); more than once for more functions. OK if at
   // least one function has its probe.
   absl::Status AddLate(const bpf_program* program, pid_t pid, const std::string& path,
-                       const std::vector<uint64_t>& file_offsets, uint64_t cookie);
-  void RemoveLate(const std::vector<pid_t>& pids);
+                       const std::vector<uint64_t>& file_offsets, uint64_t cookie)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveLate(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const bool multi_;
@@ -55,8 +56,8 @@ class ProbeLinks {
   std::map<uint64_t, bpf_link*> libraries_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, UniqueFd> multi_libraries_ ABSL_GUARDED_BY(mutex_);
   // Of late attaches: likewise.
-  std::map<pid_t, std::vector<bpf_link*>> late_;
-  std::map<pid_t, std::vector<UniqueFd>> multi_late_;
+  std::map<pid_t, std::vector<bpf_link*>> late_ ABSL_GUARDED_BY(mutex_);
+  std::map<pid_t, std::vector<UniqueFd>> multi_late_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

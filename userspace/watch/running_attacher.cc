@@ -16,8 +16,10 @@
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
+#include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "injector/thread_status.h"
+#include "injector/translation.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
@@ -48,7 +50,7 @@ constexpr std::array kSafePoints = {
 };
 
 // Each keeps a file open, and two probes.
-constexpr int kMostInherited = 64;
+constexpr size_t kMostInherited = 64;
 
 bool IsRuntime(const Mapping& mapping) {
   return mapping.executable && LooksLikeHsaRuntime(mapping.path);
@@ -117,6 +119,7 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                                             "memory (a zombie or a kernel thread): ",
                                             maps.status().message()));
   }
+  RETURN_IF_ERROR(CheckIsExecuted(pid, *maps));
   // A file that did not exist when the service started.
   const auto& mappings = maps->mappings();
   if (std::any_of(mappings.begin(), mappings.end(), [this](const Mapping& m) {
@@ -135,6 +138,7 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
   }
   if (found.size() > 1) RETURN_IF_ERROR(KeepStarted(pid, &found));
   found.front().collector = CollectorIn(pid, *maps);
+  found.front().enterable = CheckSanitizers(*maps);
   if (found.front().collector.has_value() && NeedsEntry(found.front())) {
     HearInherited(pid, *maps);
   }
@@ -149,7 +153,7 @@ void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
     const dev_t device = makedev(mapping.device_major, mapping.device_minor);
     const FileIdentity library = {.device = device, .inode = mapping.inode};
     if (server_->HasCollector(library)) continue;
-    if (inherited_libraries_ == kMostInherited) return;
+    if (server_->inherited_libraries() >= kMostInherited) return;
     auto file = CheckedFile::Open(absl::StrCat("/proc/", pid, "/map_files/",
                                                absl::Hex(mapping.start.value()), "-",
                                                absl::Hex(mapping.end.value())));
@@ -163,7 +167,6 @@ void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
       continue;
     }
     server_->AddInheritedLibrary(library);
-    ++inherited_libraries_;
   }
 }
 
@@ -186,20 +189,22 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
 // probes, for which it needs the lock of the target's memory, and perhaps the very CPU
 // on which the target's thread is about to stop.
 void RunningAttacher::OnLateWindow(const rocattach_event& event, bool served) {
+  const auto pid = static_cast<pid_t>(event.pid);
   absl::MutexLock lock(&mutex_);
   if (!served) {
-    waiting_.erase(static_cast<pid_t>(event.pid));
-    ++serving_;
+    if (probed_.count(pid) == 0) return;
+    waiting_.erase(pid);
+    serving_.insert(pid);
     return;
   }
-  --serving_;
+  if (auto one = serving_.find(pid); one != serving_.end()) serving_.erase(one);
   opened_.SignalAll();
 }
 
 std::set<pid_t> RunningAttacher::WaitForWindows(absl::Duration patience) {
   absl::MutexLock lock(&mutex_);
   opened_.WaitFor(&mutex_, patience, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return waiting_.empty() && serving_ == 0;
+    return waiting_.empty() && serving_.empty();
   });
   return waiting_;
 }
@@ -256,6 +261,7 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
     {
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
+      probed_.insert(pid);
     }
     server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
@@ -280,6 +286,7 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   // This waits until no thread is inside a probe: then no window opens any more.
   probe_->RemoveLateProbes({probed.begin(), probed.end()});
   absl::MutexLock lock(&mutex_);
+  probed_.clear();
   return std::exchange(waiting_, {});
 }
 
@@ -385,9 +392,23 @@ void RunningAttacher::EnterThroughSdk(Processes* processes,
   }
 }
 
+void RunningAttacher::PassByUnenterable(Processes* processes) {
+  for (auto it = processes->begin(); it != processes->end();) {
+    const auto& [process, runtime] = it->second;
+    if (runtime.enterable.ok() || !NeedsEntry(runtime)) {
+      ++it;
+      continue;
+    }
+    const AttachFailure& failure = runtime.enterable.failure();
+    server_->PassBy(process, runtime.cookie, failure.reason, failure.detail);
+    it = processes->erase(it);
+  }
+}
+
 std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {
   std::map<pid_t, absl::Status> failed;
   Processes processes = Find(pids, &failed);
+  PassByUnenterable(&processes);
   EnterThroughSdk(&processes, &failed);
   for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;

@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "injector/failure.h"
 #include "injector/mapped_collector.h"
 #include "injector/maps.h"
 #include "userspace/base/steady_cond_var.h"
@@ -55,11 +56,12 @@ class RunningAttacher {
 
   // Attaches to these processes, all at the same time, and returns when each has had
   // its window or failed; verdicts come through the window sink. Returns those for
-  // which there is no window, with the reason. One call at a time.
+  // which there is no window, with the reason. One call of it at a time; others attach
+  // to other processes meanwhile.
   std::map<pid_t, absl::Status> Attach(const std::vector<pid_t>& pids)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For WindowServerOptions::on_late_window.
+  // For WindowServerOptions::on_late_window. Those of other processes are ignored.
   void OnLateWindow(const rocattach_event& event, bool served)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -71,6 +73,7 @@ class RunningAttacher {
     uint64_t hsa_init = 0;  // address in the process
     // What an earlier service has left, or what was inherited in a fork.
     std::optional<MappedCollector> collector;
+    StepResult enterable = {};  // why no thread of it may be entered
   };
   // A thread has to be entered: there is no collector that could be taken over, and
   // what a forked child has inherited starts anew in it.
@@ -88,6 +91,8 @@ class RunningAttacher {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Those that can be attached to.
   Processes Find(const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed);
+  // Removes those that cannot be entered, with their verdict.
+  void PassByUnenterable(Processes* processes);
   // Removes those that it has entered, or cannot enter in another way either. Of the
   // others the server is told why not.
   void EnterThroughSdk(Processes* processes, std::map<pid_t, absl::Status>* failed);
@@ -114,14 +119,15 @@ class RunningAttacher {
   KnownLibraries* const libraries_;
   SdkEntry* sdk_entry_ = nullptr;
   bool returns_unentered_ = false;
-  int inherited_libraries_ = 0;  // that have probes
   absl::Duration patience_ = absl::Milliseconds(500);
   absl::Mutex mutex_;
   SteadyCondVar opened_;
   // Processes with probes that have not opened their window.
   std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Windows that are being served: a thread stands still.
-  int serving_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Processes with probes, and those of them whose window is being served: a thread
+  // stands still.
+  std::set<pid_t> probed_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<pid_t> serving_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

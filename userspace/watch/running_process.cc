@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "injector/maps.h"
+#include "injector/translation.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
@@ -140,6 +141,18 @@ absl::Status CheckIsProcess(pid_t pid) {
   return absl::OkStatus();
 }
 
+absl::Status CheckIsExecuted(pid_t pid, const Maps& maps) {
+  const auto& mappings = maps.mappings();
+  if (std::none_of(mappings.begin(), mappings.end(),
+                   [](const Mapping& m) { return LooksLikeHsaRuntime(m.path); })) {
+    return absl::OkStatus();
+  }
+  const std::string how = HowTranslated(pid, maps);
+  if (how.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("process ", pid, " cannot be attached to: ", how));
+}
+
 absl::Status CheckUsesRuntime(pid_t pid) {
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
@@ -148,6 +161,7 @@ absl::Status CheckUsesRuntime(pid_t pid) {
                      " cannot be read; run rocattach as root, or with CAP_SYS_PTRACE"));
   }
   if (!maps.ok()) return maps.status();
+  RETURN_IF_ERROR(CheckIsExecuted(pid, *maps));
   for (const Mapping& mapping : maps->mappings()) {
     if (mapping.executable && LooksLikeHsaRuntime(mapping.path))
       return absl::OkStatus();

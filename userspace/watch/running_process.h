@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "injector/maps.h"
 
 namespace rocattach {
 
@@ -20,7 +21,12 @@ bool IsBelow(pid_t pid, pid_t ancestor);
 // zombie or the calling process.
 absl::Status CheckIsProcess(pid_t pid);
 
-// FAILED_PRECONDITION if the process has not loaded the HSA runtime.
+// UNIMPLEMENTED if the process, which has these mappings, does not execute the HSA
+// runtime where it is mapped (injector/translation.h): a probe would end it, and what is
+// written into its code would not be executed.
+absl::Status CheckIsExecuted(pid_t pid, const Maps& maps);
+
+// FAILED_PRECONDITION if the process has not loaded the HSA runtime; or as above.
 absl::Status CheckUsesRuntime(pid_t pid);
 
 // UNAVAILABLE if the process is stopped (SIGSTOP) or frozen by its control

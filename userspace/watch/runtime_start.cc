@@ -17,8 +17,10 @@
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/target_memory.h"
+#include "userspace/base/status_macros.h"
 #include "userspace/watch/checked_file.h"
 #include "userspace/watch/library_scanner.h"
+#include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
@@ -232,6 +234,9 @@ absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid) {
 }
 
 absl::Status CheckRuntimeStarted(pid_t pid) {
+  if (auto maps = Maps::Read(pid); maps.ok()) {
+    RETURN_IF_ERROR(CheckIsExecuted(pid, *maps));
+  }
   auto start = ReadRuntimeStart(pid);
   if (!start.ok()) return start.status();
   switch (*start) {

@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "injector/thread_status.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -30,6 +33,18 @@ bool WindowPolicy::Allows(pid_t pid) const {
   if (!reads_process_) return true;
   auto info = ReadProcessInfo(pid);
   return info.ok() && Decide(options_.rules, *info).allowed;
+}
+
+bool WindowPolicy::MayAllow(pid_t pid) const {
+  if (!reads_process_) return true;
+  const auto status = ReadThreadStatus(pid, pid);
+  auto comm = ReadFile(absl::StrCat("/proc/", pid, "/comm"), ROCATTACH_COMM_BYTES);
+  const auto executable = ReadExecutable(pid);
+  if (!status.ok() || !comm.ok() || !executable.ok()) return true;
+  const auto decision =
+      DecideByName(options_.rules, status->file_uid,
+                   absl::StripTrailingAsciiWhitespace(*comm), *executable);
+  return !decision.has_value() || decision->allowed;
 }
 
 bool WindowPolicy::RefuseOverBudget(Window* window) const {

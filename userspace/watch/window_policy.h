@@ -42,8 +42,11 @@ class WindowPolicy {
   // Fills in verdict and reason of a window that is not to be attached at; true if so.
   // Reading the process takes some time: `before_slow_read` is called first.
   bool ShouldSkip(Window* window, absl::FunctionRef<void()> before_slow_read) const;
-  // Whether the rules allow to attach to a process that has opened no window yet.
+  // Whether the rules allow to attach to a process that has opened no window yet. Reads
+  // its arguments, which lie in its memory: it can keep the caller waiting.
   bool Allows(pid_t pid) const;
+  // The same without waiting: true if only the arguments would tell.
+  bool MayAllow(pid_t pid) const;
 
  private:
   // Refuses the window if a budget of the service is used up; true if so.

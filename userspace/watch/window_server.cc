@@ -3,18 +3,20 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <optional>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "injector/attach.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/watch/attach_warm_up.h"
 
 namespace rocattach {
@@ -41,6 +43,7 @@ bool HasNoSafePoint(const AttachOutcome& outcome) {
          (outcome.retryable && (outcome.reason == AttachReason::kNotAtWindow ||
                                 outcome.reason == AttachReason::kLoaderBusy ||
                                 outcome.reason == AttachReason::kUnsafeContext ||
+                                outcome.reason == AttachReason::kForeignThread ||
                                 outcome.reason == AttachReason::kStopTimeout));
 }
 
@@ -54,10 +57,11 @@ WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
       policy_(PolicyOptions()),
       requests_(probe, options_.collector, options_.hold_timeout_msec),
       followers_([probe](const rocattach_event& event) { return probe->IsOpen(event); },
-                 options_.hold_timeout_msec) {}
+                 options_.hold_timeout_msec),
+      threads_(ThreadOptions()) {}
 
 WindowServer::~WindowServer() {
-  Stop();
+  (void)Stop(absl::Hours(1));
 }
 
 WindowPolicyOptions WindowServer::PolicyOptions() {
@@ -66,14 +70,29 @@ WindowPolicyOptions WindowServer::PolicyOptions() {
   return policy;
 }
 
+ServingThreads::Options WindowServer::ThreadOptions() {
+  ServingThreads::Options threads;
+  threads.threads = options_.threads;
+  threads.hold_timeout_msec = options_.hold_timeout_msec;
+  if (options_.policy.attach) {
+    threads.begin = [this] { WarmUpAttach(options_.collector.file.path, &cache_); };
+  }
+  threads.take = [this](rocattach_event* event, int stop_fd) {
+    return Take(event, stop_fd);
+  };
+  threads.serve = [this](const rocattach_event& event, const Lead& lead) {
+    return Serve(event, lead);
+  };
+  threads.expire = [this](const rocattach_event& event) { Expire(event); };
+  return threads;
+}
+
 absl::Status WindowServer::Start() {
-  stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
-  if (!stop_fd_.valid()) return ErrnoStatus(errno, "eventfd() failed");
   if (policy_.attaches() && probe_->hold_mode() == HoldMode::kSignal) {
     auto preseizer = Preseizer::Start(
         [this](pid_t pid) {
           return (options_.wanted == nullptr || options_.wanted(pid)) &&
-                 policy_.Allows(pid);
+                 policy_.MayAllow(pid);
         },
         [this](const rocattach_event& event) { return probe_->IsOpen(event); }, &cache_,
         kSeizePatienceMsec);
@@ -81,8 +100,7 @@ absl::Status WindowServer::Start() {
     preseizer_ = *std::move(preseizer);
   }
   RETURN_IF_ERROR(PublishRules());
-  for (int i = 0; i < options_.threads; ++i) StartThread();
-  return absl::OkStatus();
+  return threads_.Start();
 }
 
 absl::Status WindowServer::PublishRules() {
@@ -94,53 +112,41 @@ absl::Status WindowServer::PublishRules() {
   return absl::OkStatus();
 }
 
-void WindowServer::StartThread() {
-  absl::MutexLock lock(&mutex_);
-  if (!stopping_) threads_.emplace_back([this] { Run(); });
+bool WindowServer::Stop(absl::Duration patience) {
+  const bool all_ended = threads_.Stop(patience);
+  // These trace, and a process that executes a file which is not delivered keeps
+  // whoever seizes it.
+  UserThreads stopping("rwa-stop", /*most_per_user=*/2);
+  (void)stopping.Run(0, [this] { followers_.Stop(); });
+  if (preseizer_ != nullptr) (void)stopping.Run(0, [this] { preseizer_->Stop(); });
+  return stopping.Finish(patience) && all_ended;
 }
 
-void WindowServer::Stop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stopping_ || !stop_fd_.valid()) return;
-    stopping_ = true;
-  }
-  uint64_t one = 1;
-  (void)!write(stop_fd_.get(), &one, sizeof(one));
-  // No thread is added from here on.
-  std::vector<std::thread> threads;
-  {
-    absl::MutexLock lock(&mutex_);
-    threads.swap(threads_);
-  }
-  for (std::thread& thread : threads) thread.join();
-  followers_.Stop();
-  if (preseizer_ != nullptr) preseizer_->Stop();
+void WindowServer::Expire(const rocattach_event& event) {
+  if (options_.on_window != nullptr) options_.on_window(event);
+  Window window;
+  window.event = event;
+  window.hsa_library = LibraryOf(event);
+  window.attach_tried = true;
+  window.outcome.stage = AttachStage::kSeize;
+  window.outcome.reason = AttachReason::kStopTimeout;
+  window.outcome.detail = absl::StrCat(
+      "it was not stopped before its hold ended, because other processes of user ",
+      event.charged_uid,
+      " keep the threads waiting that serve this user's processes: by a page fault in "
+      "their memory, a file system, or the lock of their mappings");
+  // Not read from the process: that is what the threads wait for.
+  window.process.id = ProcessIdOf(event);
+  window.process.uid = event.uid;
+  window.process.comm = std::string(CommOf(event));
+  Settle(&window);
+  if (preseizer_ != nullptr) preseizer_->Forget(window.process.id.pid);
+  sink_->OnWindow(std::move(window));
 }
 
-void WindowServer::Run() {
-  // A held thread waits for this one, so it must not queue behind batch work. It sleeps
-  // most of the time and works for some 100 us per window.
-  sched_param param = {};
-  param.sched_priority = 1;
-  if (pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
-      0) {
-    realtime_ = true;
-  }
-  (void)pthread_setname_np(pthread_self(), "rwa-window");
-  if (options_.policy.attach) WarmUpAttach(options_.collector.file.path, &cache_);
-  Member member;
-  rocattach_event event;
-  for (;;) {
-    if (!member.leads()) leadership_.Acquire(&member);
-    const bool taken = Take(&event);
-    if (taken && Serve(event, &member)) continue;
-    leadership_.HandOver(&member);
-    // The end of this thread releases a tracee that cannot be detached; another thread
-    // takes its place.
-    if (taken) StartThread();
-    return;
-  }
+size_t WindowServer::KeptThreads() const {
+  const absl::Duration than = 2 * absl::Milliseconds(options_.hold_timeout_msec);
+  return threads_.Kept(than) + (preseizer_ == nullptr ? 0 : preseizer_->Kept(than));
 }
 
 void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
@@ -154,7 +160,7 @@ void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
   }
 }
 
-bool WindowServer::Take(rocattach_event* event) {
+bool WindowServer::Take(rocattach_event* event, int stop_fd) {
   for (;;) {
     bool known = false;
     const bool consumed = probe_->ConsumeOne([event, &known](const rocattach_event& e) {
@@ -163,17 +169,17 @@ bool WindowServer::Take(rocattach_event* event) {
     });
     if (known) return true;
     if (consumed) continue;  // of an unknown format: counted as lost
-    pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
+    pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
     // Stopping comes second, so that pending events are still served.
     if (fds[0].revents == 0 && fds[1].revents != 0) return false;
   }
 }
 
-bool WindowServer::Serve(const rocattach_event& event, Member* member) {
+bool WindowServer::Serve(const rocattach_event& event, const Lead& lead) {
   switch (event.type) {
     case ROCATTACH_EVENT_WINDOW:
-      return ServeWindow(event, member);
+      return ServeWindow(event, lead);
     case ROCATTACH_EVENT_READY:
       if (awaited_.Remove(event.ready.window_id)) sink_->OnReady(event);
       return true;
@@ -207,7 +213,7 @@ std::string WindowServer::LibraryOf(const rocattach_event& event) const {
   return options_.libraries->PathOf(event.cookie & ~ROCATTACH_COOKIE_LATE);
 }
 
-bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
+bool WindowServer::ServeWindow(const rocattach_event& event, const Lead& lead) {
   AttachStart start;
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);
@@ -217,7 +223,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
   window.event = event;
   window.hsa_library = LibraryOf(event);
   // Reading a process takes longer than passing the lead.
-  auto hand_over = [this, member] { leadership_.HandOver(member); };
+  auto hand_over = [&lead] { lead.HandOver(); };
   if (accepted.has_value()) {
     window.reason = *std::move(accepted);
   } else if (policy_.ShouldSkip(&window, hand_over)) {
@@ -228,12 +234,17 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
   }
   const bool is_late = options_.on_late_window != nullptr && IsLate(event);
   if (is_late) options_.on_late_window(event, /*served=*/false);
-  const bool is_settled = Attach(&window, member, &start);
+  const bool is_settled = Attach(&window, lead, &start);
   if (is_late) options_.on_late_window(event, /*served=*/true);
   if (!is_settled) return true;
   const bool go_on = !window.outcome.tracer_must_exit;
   Finish(std::move(window));
   return go_on;
+}
+
+void WindowServer::FinishUnannounced(Window window) {
+  if (options_.on_window != nullptr) options_.on_window(window.event);
+  Finish(std::move(window));
 }
 
 void WindowServer::Finish(Window window) {
@@ -249,7 +260,7 @@ void WindowServer::Finish(Window window) {
   sink_->OnWindow(std::move(window));
 }
 
-bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
+bool WindowServer::Attach(Window* window, const Lead& lead, AttachStart* start) {
   window->attach_tried = true;
   if (window->event.mode == ROCATTACH_WINDOW_HELD && start->seized_ns == 0 &&
       start->result.ok()) {
@@ -280,9 +291,9 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
   // Passing the lead wakes a thread, perhaps on the very CPU that the held one needs in
   // order to stop: so it is delayed until the stop, or until the wait for it takes
   // long, and after the stop it is done only if events are pending.
-  request.callbacks.on_wait = [this, member] { leadership_.HandOver(member); };
-  request.callbacks.on_stopped = [this, member] {
-    if (member->leads() && probe_->HasUrgentEvents()) leadership_.HandOver(member);
+  request.callbacks.on_wait = [&lead] { lead.HandOver(); };
+  request.callbacks.on_stopped = [this, &lead] {
+    if (lead.held() && probe_->HasUrgentEvents()) lead.HandOver();
   };
   window->outcome = AttachAtWindow(request, &cache_, start);
   Settle(window);
@@ -352,7 +363,7 @@ void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t 
   ready.ready = {memory, bytes, ready.time_ns};
   // 0: no report comes, but the process's end is reported.
   (void)probe_->ExpectReport(process.pid, 0);
-  Finish(std::move(window));
+  FinishUnannounced(std::move(window));
   sink_->OnReady(ready);
 }
 
@@ -400,7 +411,7 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
       event.ip = seen->ip;
       // In its call it made no progress any more.
       window.outcome.stopped_ns = call->hit_ns();
-      Finish(std::move(window));
+      FinishUnannounced(std::move(window));
       return true;
     }
     if (!window.outcome.retryable || BootNs() >= deadline_ns) break;
@@ -423,7 +434,9 @@ void WindowServer::PassBy(const ProcessId& process, uint64_t cookie,
   window.outcome.reason = reason;
   window.outcome.detail = std::move(detail);
   SetAttachVerdict(&window);
-  Finish(std::move(window));
+  window.verdict = Verdict::kPassed;
+  if (preseizer_ != nullptr) preseizer_->Forget(process.pid);
+  FinishUnannounced(std::move(window));
 }
 
 absl::Status WindowServer::AttachBlocked(const ProcessId& process,
@@ -463,7 +476,7 @@ absl::Status WindowServer::AttachBlocked(const ProcessId& process,
                      " can be entered now: ", window.outcome.detail));
   }
   Settle(&window);
-  Finish(std::move(window));
+  FinishUnannounced(std::move(window));
   return absl::OkStatus();
 }
 

@@ -2,20 +2,19 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
 #define ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "injector/attach.h"
 #include "injector/library_facts.h"
-#include "userspace/base/unique_fd.h"
 #include "userspace/watch/attach_request_builder.h"
 #include "userspace/watch/awaited_call.h"
 #include "userspace/watch/awaited_reports.h"
@@ -23,9 +22,9 @@
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/known_libraries.h"
-#include "userspace/watch/leadership.h"
 #include "userspace/watch/prepared_targets.h"
 #include "userspace/watch/preseizer.h"
+#include "userspace/watch/serving_threads.h"
 #include "userspace/watch/stub_remover.h"
 #include "userspace/watch/window.h"
 #include "userspace/watch/window_policy.h"
@@ -41,8 +40,9 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
-  // Called for every window, before it is served but after its thread has been asked to
-  // stop; may be null.
+  // Called once for every window, those of late attaches and of collectors that are
+  // taken over as well. Where the window opens at a probe: before it is served, but
+  // after its thread has been asked to stop. May be null.
   std::function<void(const rocattach_event&)> on_window;
   // Called for every window of a late attach that opens at a probe, before it is
   // served, and again when its thread runs on: `served` is true then. May be null.
@@ -56,22 +56,22 @@ struct WindowServerOptions {
   bool crash_breaker = true;
 };
 
-// Leader and followers: one thread, the leader, waits for the kernel's events and
-// serves small ones at once. When it has to wait for a held thread, or when other
-// events are pending, it passes the lead on. So an event stays on one thread (ptrace
-// belongs to a thread, and switching costs a wake-up), and as many windows are served
-// at once as there are threads.
 class WindowServer {
  public:
   // `probe` and `sink` must outlive the server.
   WindowServer(KernelProbe* probe, WindowSink* sink, WindowServerOptions options);
   ~WindowServer();
 
-  absl::Status Start() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Serves pending events, then ends the threads.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Start();
+  // As ServingThreads has it.
+  bool Stop(absl::Duration patience);
+  absl::Duration UnattendedFor() const { return threads_.UnattendedFor(); }
+  // Threads that have been serving one event for longer than a hold may take.
+  size_t KeptThreads() const;
   // Whether the rules allow to attach to a process that has opened no window.
   bool Allows(pid_t pid) const { return policy_.Allows(pid); }
+  // The same without waiting for the process: true if it is not certain.
+  bool MayAllow(pid_t pid) const { return policy_.MayAllow(pid); }
   // Reads what a late attach to this process will need, so that the thread that is
   // entered does not wait for it.
   void Prepare(const ProcessId& process, uint64_t runtime_address, uint64_t cookie);
@@ -121,24 +121,24 @@ class WindowServer {
   void AddInheritedLibrary(const FileIdentity& library) {
     requests_.AddInheritedLibrary(library);
   }
+  size_t inherited_libraries() const { return requests_.inherited_libraries(); }
   // A process that runs and is deliberately not entered: passes a window with the
   // reason to the sink.
   void PassBy(const ProcessId& process, uint64_t cookie, AttachReason reason,
               std::string detail);
   // True if the threads run with real-time priority.
-  bool realtime() const { return realtime_; }
+  bool realtime() const { return threads_.realtime(); }
 
  private:
-  using Member = Leadership::Member;
-
   WindowPolicyOptions PolicyOptions();
-  void StartThread() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Run();
+  ServingThreads::Options ThreadOptions();
+  // The window has waited for a turn until its hold was over.
+  void Expire(const rocattach_event& event);
   // The leader waits until it has taken one event; false when stopping.
-  bool Take(rocattach_event* event);
+  bool Take(rocattach_event* event, int stop_fd);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).
-  bool Serve(const rocattach_event& event, Member* member);
-  bool ServeWindow(const rocattach_event& event, Member* member);
+  bool Serve(const rocattach_event& event, const Lead& lead);
+  bool ServeWindow(const rocattach_event& event, const Lead& lead);
   // The first steps of an attach, before anything is prepared for the others.
   void Begin(const rocattach_event& event, AttachStart* start) const;
   // One try, on a thread that has ended when this returns.
@@ -148,12 +148,15 @@ class WindowServer {
   absl::Status PublishRules();
   // Tries the attach, which may have begun; false if the preseizer has taken over the
   // window.
-  bool Attach(Window* window, Member* member, AttachStart* start);
+  bool Attach(Window* window, const Lead& lead, AttachStart* start);
   static rocattach_event LateEvent(const ProcessId& process, uint64_t cookie);
   // The path of the library that was hit.
   std::string LibraryOf(const rocattach_event& event) const;
   // Adapts the request to what sessions want.
   void ChooseBackendFor(Window* window, AttachRequest* request) const;
+  // Of a window that no event of the kernel has announced: of a late attach, or of a
+  // collector that is taken over.
+  void FinishUnannounced(Window window);
   void Settle(Window* window);
   void Finish(Window window);
 
@@ -165,13 +168,8 @@ class WindowServer {
   LibraryCache cache_;
   AttachRequestBuilder requests_;
   AwaitedReports awaited_;
-  FollowerKeeper followers_;
+  FollowerKeepers followers_;
   std::unique_ptr<Preseizer> preseizer_;  // in hold mode signal only
-  Leadership leadership_;
-  absl::Mutex mutex_;
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  UniqueFd stop_fd_;  // readable from Stop() on, for all threads
   struct LateNote {
     bool loaded = false;
     std::string why;
@@ -181,7 +179,8 @@ class WindowServer {
   absl::Mutex notes_mutex_;
   std::map<pid_t, LateNote> notes_ ABSL_GUARDED_BY(notes_mutex_);
   PreparedTargets prepared_;
-  std::atomic<bool> realtime_ = false;
+  // These use everything above.
+  ServingThreads threads_;
 };
 
 }  // namespace rocattach

@@ -59,7 +59,7 @@ void RunOnce(const Case& c, const Mode& mode, Cell* cell) {
 int Main(int argc, char** argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 5;
   const std::vector<Mode> modes = {
-      {"absent", {"COLLECTOR_TEST_LIBRARY=", "LD_PRELOAD="}},
+      {"absent", {"COLLECTOR_TEST_LIBRARY=", SimgpuPreload()}},
       {"armed, idle", {"COLLECTOR_TEST_RECORDING=0"}},
       {"doorbell", {"COLLECTOR_TEST_PLAN=103"}},
       {"intercept", {"COLLECTOR_TEST_PLAN=203"}},

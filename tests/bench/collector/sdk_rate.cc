@@ -44,7 +44,7 @@ void RunOnce(const Mode& mode, int threads, int dispatches, Cell* cell) {
   if (mode.counters != 0) {
     options.filters = {CountersFilter(KnownCounters(mode.counters))};
   }
-  if (mode.absent) options.environment.push_back("LD_PRELOAD=");
+  if (mode.absent) options.environment.push_back(SimgpuPreload());
   SdkResult result = RunSdk(options);
   const int64_t spent = result.run.Printed("dispatch_ns");
   if (spent <= 0 || result.answer.error != 0) {

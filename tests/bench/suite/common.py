@@ -87,6 +87,7 @@ class Watcher:
             event = json.loads(line)
             self.events.append(event)
             if event["event"] == "ready":
+                self.pid = event["pid"]  # its work; `process` is the parent of that
                 self._ready.set()
         self._ready.set()
 

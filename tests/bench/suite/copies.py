@@ -36,9 +36,10 @@ class Copies:
         folder.mkdir(parents=True)
         return shutil.copy(self.source, folder / "libhsa-runtime64.so.1")
 
-    def launch(self, copy):
+    def launch(self, copy, launcher=()):
         return key_values(self.bench.run(
-            [self.bench.simgpu_run, self.bench.program(f"bench/{PROGRAM}"), copy]).stdout)
+            [self.bench.simgpu_run, *launcher, self.bench.program(f"bench/{PROGRAM}"),
+             copy]).stdout)
 
     def launch_new(self):
         copy = self.new()

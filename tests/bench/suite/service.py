@@ -51,7 +51,7 @@ def run_idle(bench):
         with SyscallTracer(bench):
             traced.append(spawn_load(bench, 0, 2)["each_ns"])
     with Watcher(bench, "--auto", "-n", NOBODY) as watcher:
-        pid = watcher.process.pid
+        pid = watcher.pid
         before = cpu_seconds(pid)
         load = spawn_load(bench, 1000, seconds)
         share = (cpu_seconds(pid) - before) / (load["elapsed_ns"] / 1e9)
@@ -91,7 +91,7 @@ def run_many_armed(bench):
     figures = {}
     with Watcher(bench, "--auto", "-n", "bench_armed_loa", "--library", str(runtime),
                  "--metrics-listen", "0") as watcher:
-        pid = watcher.process.pid
+        pid = watcher.pid
         (collector,) = collector_copies() - others
         before = resident_bytes(pid)
         with subprocess.Popen(

@@ -81,7 +81,7 @@ def run(bench):
             why_no_gdb = "gdb failed: " + str(error).strip().splitlines()[-1]
 
     def row(what, field, goal, beside="", ratio=""):
-        values = [w[field] - w["hit_ns"] if field != "hold_ns" else w["hold_ns"]
+        values = [w[field] - w["hit_ns"] if field != "probe_ns" else w["probe_ns"]
                   for w in windows]
         p50, p99 = median(values), quantile(values, 0.99)
         return (what, f"{duration(p50)}, p99 {duration(p99)}", beside, ratio, goal,
@@ -99,14 +99,14 @@ def run(bench):
 
     rows = [
         row("hit → seized", "seized_ns", ""),
-        against("hit → out of the probe (stopped)", "hold_ns", "≤ 1.25 × the wake-up",
+        against("hit → out of the probe (stopped)", "probe_ns", "≤ 1.25 × the wake-up",
                 "woken"),
         against("hit → released, beside an empty tracer", "released_ns", "≤ 1.5 ×",
                 "released"),
         row("hit → seen stopped, checks done", "stopped_ns", ""),
     ]
     released = median([w["released_ns"] - w["hit_ns"] for w in windows])
-    stops = [w["released_ns"] - w["hit_ns"] - min(w["hold_ns"],
+    stops = [w["released_ns"] - w["hit_ns"] - min(w["probe_ns"],
                                                  w["stopped_ns"] - w["hit_ns"])
              for w in windows]
     if gdb_stopped:

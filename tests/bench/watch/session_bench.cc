@@ -168,7 +168,8 @@ class Consumer {
     auto router = std::make_shared<RecordRouter>(SessionId(1));
     router->SetRoutes(std::move(routes));
     auto sink = std::make_shared<SessionSink>(
-        std::move(router), std::vector<FilterSpec>{filter}, [](ProcessId) {});
+        std::move(router), std::vector<FilterSpec>{filter},
+        std::make_shared<SessionEnd>(), [](ProcessId) {});
     sink->AddTarget(target_->id(), *plan);
     target_->session()->Start(*plan, std::move(sink), 1, [](absl::Status) {});
     return nullptr;

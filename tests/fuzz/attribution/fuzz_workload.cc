@@ -17,17 +17,19 @@ void Require(bool condition) {
   if (!condition) abort();
 }
 
-// Letters, digits and dashes: harmless in labels, paths, JSON and terminals.
+// Letters, digits and three others: harmless in labels, JSON and terminals.
 bool IsPlain(const std::string& text) {
   for (char c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-') return false;
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' &&
+        c != '.') {
+      return false;
+    }
   }
   return text.size() <= 64;
 }
 
 void RequireValid(const WorkloadIdentity& found) {
   Require(IsPlain(found.container_id) && IsPlain(found.pod_uid));
-  Require(found.container_id.empty() || found.container_id.size() == 64);
   Require(IsPlain(found.slurm_job) && IsPlain(found.slurm_step));
   Require(!found.slurm_job.empty() || found.slurm_step.empty());
   // Neither input knows these.

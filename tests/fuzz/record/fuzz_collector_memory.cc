@@ -196,7 +196,7 @@ class Run {
     target_->SettleFromCollector();
     (void)target_->TakeLoadCheck();
     (void)target_->uncalled();
-    (void)target_->has_inflight();
+    (void)target_->HasOpenOperations();
     (void)target_->session()->Describe("");
     (void)target_->session()->TakeDispatchesBefore();
     (void)target_->Account(/*final=*/false);

@@ -38,17 +38,16 @@ Child Spawn(const std::vector<std::string>& command,
         options.environment.begin(), options.environment.end(),
         [&](const std::string& own) { return absl::StartsWith(own, name); });
   };
-  const std::string preload =
-      "LD_PRELOAD=" + testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH);
-  for (const char* entry :
-       {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR, preload.c_str(),
-        // No packet runs before it was rung for, though a producer
-        // be off its CPU for long between writing and ringing. Not
-        // without end: threads that freeze executables write to one
-        // queue of the runtime's own and ring in any order, and of
-        // two rings the simulated GPU may see only the smaller one.
-        "SIMGPU_UNRUNG_NS=2000000000",
-        "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
+  const std::string preload = absl::StrCat(
+      SimgpuPreload(), ":", testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH));
+  for (const char* entry : {"PATH=/usr/bin:/bin", preload.c_str(),
+                            // No packet runs before it was rung for, though a producer
+                            // be off its CPU for long between writing and ringing. Not
+                            // without end: threads that freeze executables write to one
+                            // queue of the runtime's own and ring in any order, and of
+                            // two rings the simulated GPU may see only the smaller one.
+                            "SIMGPU_UNRUNG_NS=2000000000",
+                            "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
     if (!given(entry)) environment.push_back(entry);
   }
   std::vector<char*> argv, envp;
@@ -235,6 +234,10 @@ void Drain(CollectorMemory& memory, CollectorResult* result) {
 }
 
 }  // namespace
+
+std::string SimgpuPreload() {
+  return "LD_PRELOAD=" + testing_support::WithoutBlanks(SIMGPU_LIBRARY_PATH);
+}
 
 int64_t CollectorResult::Printed(const std::string& key) const {
   size_t at = output.rfind(key + "=");

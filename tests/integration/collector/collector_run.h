@@ -74,6 +74,9 @@ struct CollectorRunOptions {
 CollectorResult RunWithCollector(const std::vector<std::string>& command,
                                  const CollectorRunOptions& options = {});
 
+// A target's variable that loads the simulated GPU without the collector.
+std::string SimgpuPreload();
+
 // True when memory of other processes can be mapped; else says why not.
 bool CanMapTargets(std::string* why);
 

@@ -139,8 +139,9 @@ TEST_F(SdkLife, FallsBackWithoutAnSdk) {
       {.steps = {"dispatch:30", "environment"},
        .recording = true,
        .environment = {
-           "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
-           "LD_PRELOAD=" + testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH)}});
+           "LD_LIBRARY_PATH=",
+           "LD_PRELOAD=" + testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH) +
+               ":" + testing_support::WithoutBlanks(SIMGPU_LIBRARY_PATH)}});
   EXPECT_EQ(result.backend.backend, static_cast<uint32_t>(ROCATTACH_BACKEND_HSA_TOOLS));
   EXPECT_EQ(result.backend.reason,
             static_cast<uint32_t>(ROCATTACH_BACKEND_REASON_NO_REGISTER));

@@ -42,10 +42,10 @@ std::vector<std::string> Environment(const SdkOptions& options,
   };
   const char* folder = options.with_sdk ? "" : "/register-only";
   for (const std::string& entry :
-       {absl::StrCat("LD_LIBRARY_PATH=", SIMROCM_LIBRARY_DIR, folder,
-                     ":" SIMGPU_LIBRARY_DIR),
+       {absl::StrCat("LD_LIBRARY_PATH=", SIMROCM_LIBRARY_DIR, folder),
         absl::StrCat("LD_PRELOAD=", testing_support::WithoutBlanks(SIMROCM_BRIDGE_PATH),
-                     ":", testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH)),
+                     ":", testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH), ":",
+                     testing_support::WithoutBlanks(SIMGPU_LIBRARY_PATH)),
         absl::StrCat("SIMGPU_COUNT=", options.gpus),
         absl::StrCat("SIMGPU_ARCH=", options.arch), absl::StrCat("SIMROCM_LOG=", log),
         absl::StrCat("COLLECTOR_TEST_BACKEND=", options.backend),

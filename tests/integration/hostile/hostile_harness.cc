@@ -125,8 +125,10 @@ void Neighbour::ExpectComplete(const Recording& recording) const {
   EXPECT_EQ(process.dropped(), 0u) << process.account.DebugString();
 }
 
-Adversary::Adversary(const std::string& program, std::vector<std::string> arguments)
-    : child_(AdversaryCommand(program, std::move(arguments)), {.uid = kAdversaryUid}) {}
+Adversary::Adversary(const std::string& program, std::vector<std::string> arguments,
+                     std::vector<std::string> environment)
+    : child_(AdversaryCommand(program, std::move(arguments)),
+             {.environment = std::move(environment), .uid = kAdversaryUid}) {}
 
 bool Adversary::Says(const std::string& word) {
   return Eventually(

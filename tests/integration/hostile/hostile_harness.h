@@ -86,7 +86,9 @@ class Neighbour {
 // to be waited for.
 class Adversary {
  public:
-  Adversary(const std::string& program, std::vector<std::string> arguments);
+  // `environment` is NAME=VALUE.
+  Adversary(const std::string& program, std::vector<std::string> arguments,
+            std::vector<std::string> environment = {});
   pid_t pid() const { return child_.pid(); }
   // Waits until it has printed `word`; false after half a minute.
   bool Says(const std::string& word);

@@ -36,6 +36,7 @@ uint64_t memory_bytes = 0;
 rocattach_control* control = nullptr;  // null where nothing may be written
 Geometry geometry;
 volatile sig_atomic_t stopped = 0;
+bool punched_before = false;  // the service knew of the memory
 
 bool Is(const char* name) {
   return strcmp(mode, name) == 0;
@@ -252,6 +253,21 @@ void FillRings(uint16_t kind, uint32_t kernels = 0) {
   }
 }
 
+// Whether a hole can be punched into the memory, in what nobody has written yet.
+bool Punches() {
+  return madvise(memory + geometry.plan_offset, sizeof(rocattach_plan), MADV_REMOVE) ==
+         0;
+}
+
+// Tries that when the service reads the memory; before, it must be possible.
+int PunchLater(bool before, uint64_t end_ns) {
+  while (__atomic_load_n(&control->service_mapped, __ATOMIC_ACQUIRE) == 0) {
+    if (BootNs() >= end_ns) return 4;
+    usleep(1000);
+  }
+  return !before ? 5 : Punches() ? 6 : 0;
+}
+
 // Says at every instant that all rings are full again.
 void Flood() {
   for (uint32_t i = 0; i < geometry.ring_count; ++i) {
@@ -285,6 +301,7 @@ void MakeMemory(const rocattach_collector_config* config) {
               FillDictionaryWithShortNames(static_cast<uint32_t>(getpid())));
   }
   if (Is("holes")) ClaimHoles();
+  if (Is("punch")) punched_before = Punches();
   if (Is("flood") || Is("full-exit")) FillRings(ROCATTACH_RECORD_DISPATCH);
   if (Is("clocks")) FillRings(ROCATTACH_RECORD_CLOCK);
   if (Is("full-exit")) Flood();
@@ -325,6 +342,9 @@ int main(int argc, char** argv) {
   signal(SIGTERM, [](int) { stopped = 1; });
   if (hsa_init() != HSA_STATUS_SUCCESS) return 3;
   const uint64_t end = BootNs() + static_cast<uint64_t>(seconds * 1e9);
+  if (Is("punch")) {
+    if (const int failed = PunchLater(punched_before, end); failed != 0) return failed;
+  }
   const bool floods = Is("flood") || Is("clocks") || Is("kernels");
   while (BootNs() < end && stopped == 0) {
     if (floods) Flood();

@@ -92,7 +92,8 @@ class CpuShare {
 // One process that says its runtime was shut down, and calls hsa_init again. The
 // service's threads have real-time priority: what they use the others lack.
 TEST_F(HostileLoadTest, WindowsWithoutEnd) {
-  LiveService service(Auto());
+  // Fewer than any machine attaches to in that time.
+  LiveService service(Auto({"--windows-per-second", "20"}));
   ASSERT_TRUE(service.ready());
   Neighbour neighbour(kDispatches);
   const CpuShare cpu(service);
@@ -247,7 +248,8 @@ TEST_F(HostileLoadTest, ProcessesThatMapTheRuntimeAndNeverStartIt) {
   seized = 0;
   for (pid_t pid : mappers) seized += TracerOf(pid) != 0 ? 1 : 0;
   EXPECT_LE(seized, kMostSeized);
-  service.ExpectHealthy(/*spare_descriptors=*/16);
+  // Each of them has a thread of its own, which is woken by a descriptor.
+  service.ExpectHealthy(/*spare_descriptors=*/kMostSeized + 16);
   neighbour.ExpectComplete(service.Stop());
 }
 

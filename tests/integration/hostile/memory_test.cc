@@ -99,6 +99,12 @@ TEST_F(MemoryAttackTest, HolesAreNotFilled) {
   Survive("holes", 144'000, "2");
 }
 
+// A page fault in memory in which a hole is being punched waits until that is done.
+// What the adversary found is in its status.
+TEST_F(MemoryAttackTest, NoHolesArePunchedWhileItIsRead) {
+  Survive("punch", 1000, "40");
+}
+
 // All rings are full at every instant.
 TEST_F(MemoryAttackTest, AFloodCostsNeighboursNothing) {
   const RecordedProcess process = Survive("flood", 144'000, "2");

@@ -93,6 +93,9 @@ std::string FaultRunnerPath() {
 std::string BlockedCallsPath() {
   return ROCATTACH_TEST_BLOCKED_CALLS;
 }
+std::string ForeignThreadsPath() {
+  return ROCATTACH_TEST_FOREIGN_THREADS;
+}
 std::string CancelledPath() {
   return ROCATTACH_TEST_CANCELLED;
 }

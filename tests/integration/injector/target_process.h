@@ -104,6 +104,7 @@ std::string StaticTargetPath();
 std::string Spin32Path();
 std::string FaultRunnerPath();
 std::string BlockedCallsPath();
+std::string ForeignThreadsPath();
 std::string CancelledPath();
 std::string ContextsPath();
 std::string OwnMallocTargetPath();

@@ -107,6 +107,31 @@ TEST_F(ListenerFaultsTest, AToolThatHangsInItsDetach) {
   target.ExpectEnd();
 }
 
+// A process that does not answer its attach does not hold the end of another one.
+TEST_F(ListenerFaultsTest, TheEndWaitsForNobodysAnswer) {
+  ListenerTarget target, silent;
+  ASSERT_TRUE(target.ready() && silent.ready());
+  silent.child().Signal(SIGSTOP);
+  Child attacher(Command(target.text(), ROCATTACH_TEST_LISTENER_TOOL,
+                         {"-p", silent.text(), "--attach-duration-msec", "100"}),
+                 {.environment = target.Environment()});
+  EXPECT_TRUE(Eventually([&] {
+    const std::vector<std::string> calls = target.Tool();
+    return !calls.empty() && calls.back() == "detach";
+  }));
+  // The other one is still being attached to.
+  EXPECT_EQ(attacher.PollOutput().find("ready"), std::string::npos);
+  silent.child().Signal(SIGCONT);
+  const Attached attached = Finish(&attacher);
+  EXPECT_TRUE(attached.run.exited_with(0)) << attached.run.output;
+  for (const nlohmann::json& event : attached.events) {
+    if (event.value("event", "") != "result") continue;
+    EXPECT_EQ(event.value("status", ""), "detached") << event;
+  }
+  target.ExpectEnd();
+  silent.ExpectEnd();
+}
+
 TEST_F(ListenerFaultsTest, AToolThatCrashesOrEndsTheProcess) {
   for (const std::string behavior :
        {"constructor:crash", "attach:crash", "attach:exit"}) {

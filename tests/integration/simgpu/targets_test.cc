@@ -212,15 +212,7 @@ TEST_F(SimgpuTargets, PassesTheCommandsStatusOn) {
 TEST_F(SimgpuTargets, Rocminfo) {
   if (access("/usr/bin/rocminfo", X_OK) != 0)
     GTEST_SKIP() << "rocminfo is not installed";
-  // It asks lsmod for the driver; one that says yes goes first in PATH.
-  const testing_support::ExecutableDirectory directory;
-  const std::string lsmod = directory / "lsmod";
-  std::ofstream(lsmod) << "#!/bin/sh\necho amdgpu 0 0\n";
-  ASSERT_EQ(chmod(lsmod.c_str(), 0755), 0);
-  ProgramResult result =
-      Run("/usr/bin/rocminfo", {"--count", "2"},
-          {{"LD_PRELOAD", testing_support::WithoutBlanks(DEVKFD_PRELOAD)},
-           {"PATH", directory.path() + ":" + getenv("PATH")}});
+  ProgramResult result = Run("/usr/bin/rocminfo", {"--count", "2"});
   EXPECT_EQ(result.exit_status, 0) << result.output << result.errors;
   EXPECT_THAT(result.output,
               AllOf(HasSubstr("gfx90a"), HasSubstr("Agent 3"),
@@ -248,8 +240,15 @@ TEST_F(SimgpuTargets, HipOnSeveralGpus) {
 }
 
 TEST_F(SimgpuTargets, HipForks) {
-  ExpectRun("hip_init_then_fork exit", 200, 0, kHipUploads);
   ExpectRun("hip_init_then_fork exec", 200, 0, kHipUploads);
+  // In a child that ends through exit() the runtime's destructors run. libhsakmt refuses
+  // to release what is the parent's, and Debian's runtime, built with assertions,
+  // aborts. The parent runs on.
+  const ProgramResult result = Run("hip_init_then_fork exit");
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_EQ(fields_["result"], "wrong");
+  EXPECT_THAT(result.errors, HasSubstr("FreeKfdMemory"));
+  EXPECT_EQ(ReadStatistics().dispatches, 200 + kHipUploads);
 }
 
 // Threads whose streams share a queue ring its doorbell out of order; lost wake-ups and

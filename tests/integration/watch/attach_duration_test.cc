@@ -41,7 +41,10 @@ class AttachDurationTest : public AttachRunningTest {
     EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output << end.errors;
     return results;
   }
-  static bool HandlesInterrupts(pid_t pid) {
+  // Of the program, whose work is done by its child.
+  static bool HandlesInterrupts(pid_t parent) {
+    pid_t pid = 0;
+    std::ifstream(absl::StrCat("/proc/", parent, "/task/", parent, "/children")) >> pid;
     std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
     for (std::string line; std::getline(status, line);) {
       if (!line.starts_with("SigCgt:")) continue;

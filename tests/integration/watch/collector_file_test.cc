@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/watched_run.h"
 #include "tests/places.h"
 
 namespace rocattach::testing_support {
@@ -116,19 +117,8 @@ TEST_F(CollectorFileTest, AnotherFileInTheTargetsRootIsNotLoaded) {
   const std::vector<std::string> command =
       Elsewhere(std::string(kHideCopy) + " && mount --bind " + fake + " \"$1\"",
                 OnSimgpu({"hsa_dispatch", "-n", "7"}));
-  const Finished native = Child(command).Wait();
-  ASSERT_TRUE(native.exited_with(0)) << native.errors;
-  WatcherProcess watcher({"--auto", "--collector", path_});
-  ASSERT_TRUE(watcher.ready());
-  const Finished result = Child(command).Wait();
-  EXPECT_EQ(result.status, native.status);
-  EXPECT_EQ(result.errors, native.errors);
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
-  const Recording recording = ReadRecording(watcher.recording());
-  ASSERT_EQ(recording.processes.size(), 1u);
-  EXPECT_EQ(recording.processes[0].verdict.state(), v1::WINDOW_STATE_ATTACHED)
-      << recording.processes[0].verdict.detail();
-  EXPECT_EQ(recording.processes[0].dispatches.size(), 7u);
+  const RecordedProcess process = RunWatched(command, {"--auto", "--collector", path_});
+  EXPECT_EQ(process.dispatches.size(), 7u);
 }
 
 // A file that cannot be mapped executable, or that its user may not read.
@@ -144,19 +134,9 @@ TEST_F(CollectorFileTest, AFileThatCannotBeUsedIsReplacedByASentOne) {
                   ReachableByEverybody(OnSimgpu({"hsa_dispatch", "-n", "7"}),
                                        ROCATTACH_TEST_BUILD,
                                        {"tests/simgpu/lib", "tests/targets"}));
-    const Finished native = Child(command).Wait();
-    ASSERT_TRUE(native.exited_with(0)) << native.errors;
-    WatcherProcess watcher({"--auto", "--collector", path_});
-    ASSERT_TRUE(watcher.ready());
-    const Finished result = Child(command).Wait();
-    EXPECT_EQ(result.status, native.status);
-    EXPECT_EQ(result.errors, native.errors);
-    EXPECT_TRUE(watcher.Stop().exited_with(0));
-    const Recording recording = ReadRecording(watcher.recording());
-    ASSERT_EQ(recording.processes.size(), 1u);
-    EXPECT_EQ(recording.processes[0].verdict.state(), v1::WINDOW_STATE_ATTACHED)
-        << recording.processes[0].verdict.detail();
-    EXPECT_EQ(recording.processes[0].dispatches.size(), 7u);
+    const RecordedProcess process =
+        RunWatched(command, {"--auto", "--collector", path_});
+    EXPECT_EQ(process.dispatches.size(), 7u);
   }
 }
 

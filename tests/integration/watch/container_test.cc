@@ -11,11 +11,13 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/kill_rounds.h"
+#include "tests/integration/watch/watched_run.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -27,7 +29,8 @@ constexpr char kMakeRoot[] =
     "for d in /usr /lib /lib64 /bin /etc /sys /dev /proc \"$build\"; do "
     "if [ -e \"$d\" ]; then mkdir -p \"$root$d\" && mount --rbind \"$d\" \"$root$d\" "
     "|| exit 98; fi; done && "
-    "mkdir -m 1777 \"$root/tmp\" && mkdir -p \"$root$hide\" && "
+    // The build may lie below /tmp.
+    "mkdir -p \"$root/tmp\" \"$root$hide\" && chmod 1777 \"$root/tmp\" && "
     "mount -t tmpfs none \"$root$hide\" && mount -t tmpfs none \"$root/dev/shm\" && ";
 
 struct ContainerCase {
@@ -43,33 +46,26 @@ class ContainerTest : public testing::Test {
 
   std::vector<std::string> In(const ContainerCase& container,
                               std::vector<std::string> command) const {
-    command.insert(command.begin(), {root_.path(), ROCATTACH_TEST_BUILD});
+    // In another user namespace root may go only where everybody may.
+    command = ReachableByEverybody(std::move(command), ROCATTACH_TEST_BUILD,
+                                   {"tests/simgpu/lib"});
+    const std::filesystem::path simgpu =
+        ReachableByEverybody({ROCATTACH_TEST_BUILD "/tests/simgpu"},
+                             ROCATTACH_TEST_BUILD, {})
+            .front();
+    command.insert(command.begin(), {root_.path(), simgpu.parent_path().parent_path()});
     return Unshared(
         container.unshare,
         "root=$1 && build=$2 && shift 2 && " + std::string(kMakeRoot) + container.enter,
         command);
   }
 
-  // Runs the command natively and attached, and expects the same of both.
   static void ExpectRecorded(const std::vector<std::string>& command,
                              const std::vector<std::string>& options = {"--auto"}) {
-    const Finished native = Child(command).Wait();
-    ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
-    WatcherProcess watcher(options);
-    ASSERT_TRUE(watcher.ready());
-    const Finished result = Child(command).Wait();
-    EXPECT_EQ(result.status, native.status);
-    EXPECT_EQ(result.errors, native.errors);
-    EXPECT_TRUE(watcher.Stop().exited_with(0));
-    const Recording recording = ReadRecording(watcher.recording());
-    ASSERT_EQ(recording.processes.size(), 1u);
-    const RecordedProcess& process = recording.processes[0];
-    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
-        << process.verdict.detail();
+    Finished watched;
+    const RecordedProcess process = RunWatched(command, options, &watched);
     EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
-              Reported(result.output, "dispatches"));
-    EXPECT_EQ(Reported(result.output, "dispatches"),
-              Reported(native.output, "dispatches"));
+              Reported(watched.output, "dispatches"));
     EXPECT_EQ(process.dropped(), 0u);
   }
 

@@ -305,7 +305,7 @@ TEST_P(HoldTest, TheDefaultTimeoutIsEnoughOrIsKept) {
     if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
       ++attached;
       EXPECT_NE(verdict.hold_end(), v1::HOLD_END_DEADLINE);
-      EXPECT_LT(verdict.hold_ns(), kDefaultNs);
+      EXPECT_LT(verdict.probe_ns(), kDefaultNs);
       EXPECT_EQ(process.dispatches.size(), 5u);
     } else {
       EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED) << verdict.detail();

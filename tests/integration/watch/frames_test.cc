@@ -57,7 +57,7 @@ TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
       EXPECT_LT(frame, kPrivateStackBytes) << bpf_program__name(program) << ": " << log;
     }
   }
-  EXPECT_EQ(number, 8u);
+  EXPECT_EQ(number, 9u);
   watch_bpf__destroy(skeleton);
 }
 

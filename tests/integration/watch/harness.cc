@@ -234,8 +234,15 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments,
   // A minute: on an emulated machine that is crowded it has taken more than 10 seconds.
   for (int i = 0; i < 12'000 && !ready_; ++i) {
     output_ = child_->PollOutput();
-    ready_ = output_.find("\"event\":\"ready\"") != std::string::npos;
-    if (!ready_) usleep(5000);
+    const size_t begin = output_.find("{\"event\":\"ready\"");
+    const size_t end = output_.find('\n', begin);
+    ready_ = begin != std::string::npos && end != std::string::npos;
+    if (ready_) {
+      const std::string line = output_.substr(begin, end - begin);
+      service_ = nlohmann::json::parse(line).value("pid", -1);
+    } else {
+      usleep(5000);
+    }
   }
 }
 

@@ -106,7 +106,8 @@ class WatcherProcess {
 
   // Did it come up? Its words if not.
   bool ready() const { return ready_; }
-  pid_t pid() const { return child_->pid(); }
+  // The process that does the work; signals go to its parent.
+  pid_t pid() const { return service_; }
   // SIGINT, wait, parse. Callable once.
   Finished Stop();
   void Kill();
@@ -123,6 +124,7 @@ class WatcherProcess {
   ExecutableDirectory directory_;
   std::unique_ptr<Child> child_;
   std::string output_;
+  pid_t service_ = -1;
   bool ready_ = false;
 };
 

@@ -92,6 +92,18 @@ TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
   EXPECT_FALSE(none.ok());
 }
 
+TEST(KernelTest, WithoutAtomicsTheSecondProgramsAreUsed) {
+  SKIP_WITHOUT_PRIVILEGES();
+  auto probe = LoadWithout({KernelFeature::kAtomics, KernelFeature::kCookies});
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  EXPECT_EQ((*probe)->hold_mode(), HoldMode::kSignal);
+  EXPECT_TRUE(Misses(**probe, KernelFeature::kAtomics));
+  EXPECT_TRUE(Misses(**probe, KernelFeature::kYieldingHold));
+  EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));
+  EXPECT_TRUE((*probe)->features().Has(KernelFeature::kCallStops));
+  EXPECT_NE((*probe)->AwaitCall(getpid()), nullptr);
+}
+
 // Notes how processes were entered.
 class Verdicts : public SilentObserver {
  public:
@@ -145,6 +157,41 @@ TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
   // In the other mode only a thread that is blocked can be entered.
   EXPECT_EQ(all[0].mode(), GetParam() == HoldMode::kYielding ? v1::WINDOW_MODE_HELD
                                                              : v1::WINDOW_MODE_BLOCKED);
+  std::ofstream(go).put('\n');
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+}
+
+// The programs for kernels without atomic operations that return a value, and without
+// cookies. Which of the threads is entered is left to chance: one that is blocked, or one
+// at its next call.
+TEST(KernelTest, TheSecondProgramsEnterARunningProcess) {
+  SKIP_WITHOUT_PRIVILEGES();
+  ExecutableDirectory directory;
+  const std::string go = directory.path() + "/go";
+  Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
+               {.dies_with_us = true});
+  ASSERT_TRUE(Eventually([&] {
+    return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
+           RuntimeStart::kStarted;
+  }));
+  Verdicts verdicts;
+  WatcherOptions options;
+  options.attach = true;
+  options.watch_new = false;
+  options.running = {target.pid()};
+  options.lacking.Add(KernelFeature::kAtomics);
+  options.lacking.Add(KernelFeature::kCookies);
+  options.collector_path = CollectorPath();
+  options.output_directory = directory.path();
+  options.duration_msec = 1;
+  options.duration_from_attach = true;
+  auto watcher = Watcher::Start(options, &verdicts);
+  ASSERT_TRUE(watcher.ok()) << watcher.status();
+  ASSERT_TRUE((*watcher)->Run({}, nullptr).ok());
+  const std::vector<v1::WindowEvent> all = verdicts.all();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].state(), v1::WINDOW_STATE_ATTACHED) << all[0].detail();
   std::ofstream(go).put('\n');
   const Finished end = target.Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;

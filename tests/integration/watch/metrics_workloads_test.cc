@@ -1,10 +1,6 @@
 // Metrics name the pods, containers and jobs of processes.
-#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -14,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/made_group.h"
 #include "tests/integration/watch/metrics_fixture.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/attribution/fake_kubelet.h"
@@ -24,48 +21,21 @@
 namespace rocattach::testing_support {
 namespace {
 
-// A group with the name that the kubelet and containerd would give it, below this
-// test's own.
-class PodGroup {
+// A group with the name that the kubelet and containerd would give it.
+class PodGroup : public MadeGroup {
  public:
   explicit PodGroup(std::string uid = kUid, char digit = 'a')
-      : uid_(std::move(uid)), id_(64, digit) {
-    const char* own = getenv("ROCATTACH_CGROUP");
-    if (own == nullptr) return;
-    std::string path = own;
-    valid_ = true;
-    for (const std::string& name : {std::string("kubepods"), "pod" + uid_, id_}) {
-      path += "/" + name;
-      if (mkdir(path.c_str(), 0755) == 0) {
-        made_.push_back(path);
-      } else if (errno != EEXIST) {
-        valid_ = false;
-      }
-    }
-    group_ = path;
-  }
-  ~PodGroup() {
-    for (auto path = made_.rbegin(); path != made_.rend(); ++path) rmdir(path->c_str());
-  }
+      : MadeGroup({"kubepods", "pod" + uid, std::string(64, digit)}),
+        uid_(std::move(uid)),
+        id_(64, digit) {}
 
-  bool valid() const { return valid_; }
   const std::string& uid() const { return uid_; }
   const std::string& id() const { return id_; }
-  // Runs a command in the group.
-  std::vector<std::string> Within(const std::vector<std::string>& command) const {
-    std::vector<std::string> words = {
-        "sh", "-c", "echo 0 >\"$0\"/cgroup.procs && exec \"$@\"", group_};
-    words.insert(words.end(), command.begin(), command.end());
-    return words;
-  }
 
   static constexpr char kUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
 
  private:
   const std::string uid_, id_;
-  bool valid_ = false;
-  std::string group_;
-  std::vector<std::string> made_;
 };
 
 using MetricsWorkloadsTest = MetricsTest;

@@ -79,7 +79,6 @@ std::vector<Kind> Kinds() {
       {Target({"hsa_constructor", "-n", "20"})},
       {Target({"hsa_leader_exits"})},
       {Target({"hsa_vfork_child"})},
-      {Limited("-f 0", {"hsa_dispatch", "-n", "20"})},
       {Limited("-f 100", {"hsa_dispatch", "-n", "20"})},
       {Limited("-n 16", {"hsa_dispatch", "-n", "20"})},
       {Limited("-c 0", {"hsa_dispatch", "-n", "20"})},

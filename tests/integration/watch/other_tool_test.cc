@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -298,6 +299,110 @@ TEST_F(OtherTool, TheReportNamesIt) {
   EXPECT_THAT(report.output,
               HasSubstr(std::string("another profiler in this process, brought by ") +
                         OTHER_TOOL));
+}
+
+// Sessions that need rocprofiler-sdk, which looks for its tools once.
+class OtherToolCounters : public OtherTool {
+ protected:
+  void SetUp() override {
+    OtherTool::SetUp();
+    const std::string node = directory_.path() + "/nodes/1";
+    std::filesystem::create_directories(node);
+    std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
+  }
+  std::vector<std::string> Counting() const {
+    return {"--auto", "--kfd-topology", directory_.path(), "--session-wait-msec",
+            "10000",  "--pmc",          "SQ_WAVES"};
+  }
+  // All of the program's dispatches are there, without counters, and it is said why.
+  static void ExpectRefused(const RecordedProcess& process, const Finished& program,
+                            const std::string& why) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    ASSERT_FALSE(process.sessions.empty());
+    EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::REFUSED);
+    EXPECT_THAT(process.sessions[0].detail(), HasSubstr(why));
+    EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
+    EXPECT_THAT(process.verdict.collector().backend_reason(), HasSubstr(why));
+    EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
+              Reported(program.output, "dispatches"));
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_TRUE(process.counters.empty());
+  }
+};
+
+// Nothing has asked for tools before hsa_init: the SDK takes both.
+TEST_F(OtherToolCounters, AnHsaProgramIsCounted) {
+  WatcherProcess watcher(Counting());
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both = Run("idle", Mode::kIntercept, {"hsa_busy", "-n", "100"});
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRight(both);
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(both.pid);
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_ROCPROFILER_SDK)
+      << process.verdict.collector().backend_reason();
+  EXPECT_FALSE(process.counters.empty());
+}
+
+// HIP 6 has, with the program's first code object.
+TEST_F(OtherToolCounters, AHipProgramCannotBeCounted) {
+  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  const std::vector<std::string> program = {"hip_busy", "-n", "200"};
+  const Outcome alone = Run("dispatch copy", Mode::kIntercept, program);
+  ExpectRight(alone);
+  WatcherProcess watcher(Counting());
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both = Run("dispatch copy", Mode::kIntercept, program);
+  EXPECT_TRUE(watcher.Stop().exited_with(1)) << "every process refused the session";
+  ExpectRight(both);
+  EXPECT_EQ(both.program.status, alone.program.status);
+  ExpectSound(both.report);
+  ExpectSame(both.report, alone.report);
+  ExpectRefused(ReadRecording(watcher.recording()).Process(both.pid), both.program,
+                "rocprofiler-sdk took its tools before hsa_init");
+}
+
+// Without another tool it is in time.
+TEST_F(OtherToolCounters, AHipProgramAloneIsCounted) {
+  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  WatcherProcess watcher(Counting());
+  ASSERT_TRUE(watcher.ready());
+  Child child({SimrocmRunPath(), TargetPath("hip_busy"), "-n", "200"});
+  EXPECT_TRUE(child.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process =
+      ReadRecording(watcher.recording()).Process(child.pid());
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_ROCPROFILER_SDK)
+      << process.verdict.collector().backend_reason();
+  EXPECT_FALSE(process.counters.empty());
+}
+
+TEST_F(OtherToolCounters, ARegisterThatIsSwitchedOff) {
+  WatcherProcess watcher(Counting());
+  ASSERT_TRUE(watcher.ready());
+  Child child({SimrocmRunPath(), TargetPath("hsa_dispatch"), "-n", "20"},
+              {.environment = {"ROCPROFILER_REGISTER_ENABLED=0"}});
+  const Finished program = child.Wait();
+  EXPECT_TRUE(program.exited_with(0)) << program.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(1));
+  ExpectRefused(ReadRecording(watcher.recording()).Process(child.pid()), program,
+                "ROCPROFILER_REGISTER_ENABLED");
+}
+
+// Another library has brought rocprofiler-register, which the runtime does not know.
+TEST_F(OtherToolCounters, ARuntimeThatDoesNotRegister) {
+  const std::string libraries =
+      std::filesystem::path(SimrocmRunPath()).parent_path() / "lib";
+  WatcherProcess watcher(Counting());
+  ASSERT_TRUE(watcher.ready());
+  Child child(OnSimgpu({"hsa_dispatch", "-n", "20"}),
+              {.environment = {"LD_LIBRARY_PATH=" + libraries,
+                               "LD_PRELOAD=librocprofiler-register.so.0"}});
+  const Finished program = child.Wait();
+  EXPECT_TRUE(program.exited_with(0)) << program.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(1));
+  ExpectRefused(ReadRecording(watcher.recording()).Process(child.pid()), program,
+                "the HSA runtime did not register with rocprofiler-register");
 }
 
 }  // namespace

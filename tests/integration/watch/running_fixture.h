@@ -87,18 +87,26 @@ class AttachRunningTest : public testing::Test {
     return count;
   }
 
-  // The target did well, and all that it launched after the change is recorded.
+  // The target was entered late and did well, and all that it launched after the change
+  // is recorded.
   static void ExpectExact(const RecordedProcess& process, const Finished& target,
                           const Finished& attacher,
                           const std::string& before = "Before",
                           const std::string& after = "After") {
+    EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+    ExpectComplete(process, target, attacher, before, after);
+  }
+  // The same however it was entered.
+  static void ExpectComplete(const RecordedProcess& process, const Finished& target,
+                             const Finished& attacher,
+                             const std::string& before = "Before",
+                             const std::string& after = "After") {
     EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
     EXPECT_THAT(target.output, testing::HasSubstr("result=ok"));
     EXPECT_EQ(target.errors, "");
     EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
         << process.verdict.detail();
-    EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
     EXPECT_EQ(static_cast<int64_t>(Named(process, after)),
               Printed(target.output, "after"))
         << target.output;

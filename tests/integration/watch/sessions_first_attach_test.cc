@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,7 @@
 #include "tests/integration/watch/first_attach_fixture.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/sample_totals.h"
+#include "userspace/base/elapsed.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -79,6 +81,40 @@ TEST_F(FirstAttachTest, AnSdkThatHangsIsReported) {
   EXPECT_THAT(Missing(left_out, "an attempt to add it"), testing::Contains("markers"));
   EXPECT_GT(left_out.value("dispatches", 0), 100);
   End(target.get());
+}
+
+// It would be refused eight seconds after the attach. The end does not wait for that,
+// in no process.
+TEST_F(FirstAttachTest, ARefusalThatComesLateHoldsNoEnd) {
+  constexpr uint64_t kSecondNs = 1'000'000'000;
+  auto silent = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=hang");
+  std::filesystem::remove(Path("ready"));
+  auto other = StartTarget();
+  Attacher attach(Path("t.rwa"), {silent->pid(), other->pid()},
+                  {"--marker-trace", "--attach-duration-msec", "1000", "--kfd-topology",
+                   directory_.path()});
+  const Finished end = attach.child().Wait();
+  EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+  ASSERT_THAT(attach.Events("session_refused"), Not(testing::IsEmpty())) << end.output;
+  for (const nlohmann::json& refused : attach.Events("session_refused")) {
+    // That is what it is told when it has been waited for.
+    EXPECT_THAT(refused.value("reason", ""), Not(HasSubstr("did not answer")));
+  }
+  const Recording recording = ReadRecording(Path("t.rwa"));
+  for (const auto& target : {silent.get(), other.get()}) {
+    const RecordedProcess process = recording.Process(target->pid());
+    ASSERT_FALSE(process.dispatches.empty()) << target->pid();
+    uint64_t last_ns = 0;
+    for (const rocattach_dispatch& dispatch : process.dispatches) {
+      last_ns = std::max(last_ns, dispatch.start_ns);
+    }
+    const uint64_t recorded_ns = ElapsedNs(process.verdict.released_ns(), last_ns);
+    EXPECT_GT(recorded_ns, kSecondNs / 2) << target->pid();
+    // A second until the duration counts, the duration, and as much again.
+    EXPECT_LT(recorded_ns, 5 * kSecondNs) << target->pid();
+  }
+  End(silent.get());
+  End(other.get());
 }
 
 TEST_F(FirstAttachTest, AnSdkThatRefusesIsReported) {

@@ -86,8 +86,8 @@ TEST_F(StopTest, ADeadlineIsTimeOnTheWall) {
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_MISSED);
   EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_DEADLINE);
-  EXPECT_GE(process.verdict.hold_ns(), 100 * kMsec);
-  EXPECT_LT(process.verdict.hold_ns(), kBoundNs);
+  EXPECT_GE(process.verdict.probe_ns(), 100 * kMsec);
+  EXPECT_LT(process.verdict.probe_ns(), kBoundNs);
 }
 
 // A real-time thread that spins for longer than RLIMIT_RTTIME is killed by SIGXCPU.

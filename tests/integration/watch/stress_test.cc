@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/kill_rounds.h"
 #include "tests/integration/watch/terminal.h"
@@ -162,10 +164,16 @@ TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
                     "--collector", CollectorPath(), "-d", directory.path(), "-o",
                     "run"});
   ASSERT_NE(watcher.ReadUntil("output ").find("output "), std::string::npos);
-  kill(watcher.pid(), SIGSTOP);
+  // The one that does the work.
+  pid_t service = 0;
+  std::ifstream("/proc/" + std::to_string(watcher.pid()) + "/task/" +
+                std::to_string(watcher.pid()) + "/children") >>
+      service;
+  ASSERT_GT(service, 0);
+  kill(service, SIGSTOP);
   Finished storm =
       Child({TargetPath("hsa_init_storm"), "-c", std::to_string(kChildren)}).Wait();
-  kill(watcher.pid(), SIGCONT);
+  kill(service, SIGCONT);
   EXPECT_TRUE(storm.exited_with(0)) << storm.output << storm.errors;
   watcher.Type("\x03");
   int status = watcher.Wait();

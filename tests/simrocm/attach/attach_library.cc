@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/simrocm/amd_ext_order.h"
 #include "tests/simrocm/attach/attach_table.h"
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/queue_proxies.h"
@@ -95,7 +96,8 @@ SIMROCM_EXPORT int rocprofiler_attach_initialize(
 SIMROCM_EXPORT int rocprofiler_attach_set_api_table(
     const char* name, uint64_t, uint64_t, void** tables, uint64_t,
     rocattach_register_library_api_table_fn) {
-  auto* table = static_cast<HsaApiTable*>(tables[0]);
+  const simrocm::AmdExtOrder order(static_cast<HsaApiTable*>(tables[0]));
+  HsaApiTable* const table = order.table();
   simrocm::InstallQueueProxies(table->core_, table->amd_ext_);
   simrocm::Executables& known = simrocm::Known();
   if (table->core_->hsa_executable_freeze_fn != &simrocm::Freeze) {

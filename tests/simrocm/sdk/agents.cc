@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 #include <hsa/hsa_ext_amd.h>
-#include <hsakmt.h>
 
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -19,104 +19,117 @@ namespace {
 
 constexpr uint64_t kFirstAgent = 0x3c00;
 
-// The functions of the thunk that the topology needs; looked up, because the SDK itself
-// reads sysfs and does not link the thunk.
-struct Thunk {
-  decltype(hsaKmtOpenKFD)* open = nullptr;
-  decltype(hsaKmtCloseKFD)* close = nullptr;
-  decltype(hsaKmtAcquireSystemProperties)* acquire = nullptr;
-  decltype(hsaKmtReleaseSystemProperties)* release = nullptr;
-  decltype(hsaKmtGetNodeProperties)* node = nullptr;
-
-  bool Load() {
-    void* library = dlopen("libhsakmt.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) return false;
-    auto get = [&](const char* name, auto* function) {
-      *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(
-          dlsym(library, name));
-      return *function != nullptr;
-    };
-    return get("hsaKmtOpenKFD", &open) && get("hsaKmtCloseKFD", &close) &&
-           get("hsaKmtAcquireSystemProperties", &acquire) &&
-           get("hsaKmtReleaseSystemProperties", &release) &&
-           get("hsaKmtGetNodeProperties", &node);
+// What the driver says of a node, by name; numbers that it does not mention are 0.
+class Properties {
+ public:
+  static bool Exists(uint32_t node) {
+    return std::ifstream(Path(node, "gpu_id")).good();
   }
+  explicit Properties(uint32_t node) {
+    Read(Path(node, "properties"));
+    Read(Path(node, "mem_banks/0/properties"));
+    std::ifstream(Path(node, "name")) >> model_;
+  }
+  uint64_t Long(const std::string& name) const {
+    const auto found = numbers_.find(name);
+    return found != numbers_.end() ? found->second : 0;
+  }
+  uint32_t operator[](const std::string& name) const {
+    return static_cast<uint32_t>(Long(name));
+  }
+  const std::string& model() const { return model_; }
+
+ private:
+  static std::string Path(uint32_t node, const std::string& file) {
+    return "/sys/class/kfd/kfd/topology/nodes/" + std::to_string(node) + "/" + file;
+  }
+  void Read(const std::string& path) {
+    std::ifstream file(path);
+    std::string name;
+    uint64_t number;
+    while (file >> name >> number) numbers_[name] = number;
+  }
+
+  std::map<std::string, uint64_t> numbers_;
+  std::string model_;
 };
 
 const char* Keep(const std::string& text) {
   return strdup(text.c_str());
 }
 
-std::string MarketingName(const HsaNodeProperties& properties) {
-  std::string name;
-  for (HSAuint16 unit : properties.MarketingName) {
-    if (unit == 0) break;
-    name += static_cast<char>(unit);
-  }
-  return name;
+// libdrm's function of this name tells it; the simulated GPU has one.
+std::string MarketingName() {
+  using Name = const char* (*)(void*);
+  const auto name =
+      reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "amdgpu_get_marketing_name"));
+  return name != nullptr ? name(nullptr) : "";
 }
 
-void FillGpu(const HsaNodeProperties& p, rocattach_sdk_agent* agent) {
-  const unsigned major = p.EngineId.ui32.Major, minor = p.EngineId.ui32.Minor,
-                 stepping = p.EngineId.ui32.Stepping;
+void FillGpu(const Properties& p, rocattach_sdk_agent* agent) {
+  const unsigned version = p["gfx_target_version"];
   char name[16];
-  snprintf(name, sizeof(name), "gfx%u%u%x", major, minor, stepping);
+  snprintf(name, sizeof(name), "gfx%u%u%x", version / 10000, version / 100 % 100,
+           version % 100);
   agent->name = Keep(name);
   agent->vendor_name = "AMD";
-  agent->product_name = Keep(MarketingName(p));
-  agent->model_name = Keep(reinterpret_cast<const char*>(p.AMDName));
-  agent->gfx_target_version = major * 10000 + minor * 100 + stepping;
+  agent->product_name = Keep(MarketingName());
+  agent->model_name = Keep(p.model());
+  agent->gfx_target_version = version;
   // The simulated GPUs have one; a test may ask for more.
   const int xccs = atoi(GetString("SIMROCM_XCCS").c_str());
   agent->num_xcc = xccs > 0 ? static_cast<uint32_t>(xccs) : 1;
-  agent->cu_count = p.NumFComputeCores / (p.NumSIMDPerCU != 0 ? p.NumSIMDPerCU : 1);
-  agent->num_shader_banks = p.NumShaderBanks;
-  agent->cu_per_engine = p.NumShaderBanks != 0 ? agent->cu_count / p.NumShaderBanks : 0;
-  agent->max_waves_per_cu = p.MaxWavesPerSIMD * p.NumSIMDPerCU;
+  const uint32_t simds = p["simd_per_cu"];
+  agent->cu_count = p["simd_count"] / (simds != 0 ? simds : 1);
+  agent->num_shader_banks = p["array_count"];
+  agent->cu_per_engine =
+      agent->num_shader_banks != 0 ? agent->cu_count / agent->num_shader_banks : 0;
+  agent->max_waves_per_cu = p["max_waves_per_simd"] * simds;
   agent->family_id = 141;  // of gfx9
   agent->workgroup_max_size = 1024;
   agent->grid_max_size = UINT32_MAX;
   agent->workgroup_max_dim = {1024, 1024, 1024};
   agent->grid_max_dim = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
   agent->gpu_id = 0x1000 + agent->node_id;
-  memcpy(agent->uuid, &p.UniqueID, sizeof(p.UniqueID));
+  const uint64_t id = p.Long("unique_id");
+  memcpy(agent->uuid, &id, sizeof(id));
 }
 
-void Fill(const HsaNodeProperties& p, uint32_t node, rocattach_sdk_agent* agent) {
+void Fill(const Properties& p, uint32_t node, rocattach_sdk_agent* agent) {
   agent->size = sizeof(*agent);
   agent->node_id = node;
   agent->id.handle = kFirstAgent + node;
   agent->type =
-      p.NumFComputeCores != 0 ? ROCATTACH_SDK_AGENT_GPU : ROCATTACH_SDK_AGENT_CPU;
-  agent->cpu_cores_count = p.NumCPUCores;
-  agent->simd_count = p.NumFComputeCores;
-  agent->mem_banks_count = p.NumMemoryBanks;
-  agent->caches_count = p.NumCaches;
-  agent->io_links_count = p.NumIOLinks;
-  agent->max_waves_per_simd = p.MaxWavesPerSIMD;
-  agent->lds_size_in_kb = p.LDSSizeInKB;
-  agent->gds_size_in_kb = p.GDSSizeInKB;
-  agent->num_gws = p.NumGws;
-  agent->wave_front_size = p.WaveFrontSize;
-  agent->array_count = p.NumArrays;
-  agent->simd_arrays_per_engine = p.NumArrays;
-  agent->cu_per_simd_array = p.NumCUPerArray;
-  agent->simd_per_cu = p.NumSIMDPerCU;
-  agent->vendor_id = p.VendorId;
-  agent->device_id = p.DeviceId;
-  agent->location_id = p.LocationId;
-  agent->domain = p.Domain;
-  agent->drm_render_minor = static_cast<uint32_t>(p.DrmRenderMinor);
-  agent->num_sdma_engines = p.NumSdmaEngines;
-  agent->num_sdma_xgmi_engines = p.NumSdmaXgmiEngines;
-  agent->num_sdma_queues_per_engine = p.NumSdmaQueuesPerEngine;
-  agent->num_cp_queues = p.NumCpQueues;
-  agent->max_engine_clk_ccompute = p.MaxEngineClockMhzCCompute;
-  agent->max_engine_clk_fcompute = p.MaxEngineClockMhzFCompute;
-  agent->fw_version = p.EngineId.Value;
-  agent->capability = p.Capability.Value;
-  agent->local_mem_size = p.LocalMemSize;
-  agent->hive_id = p.HiveID;
+      p["simd_count"] != 0 ? ROCATTACH_SDK_AGENT_GPU : ROCATTACH_SDK_AGENT_CPU;
+  agent->cpu_cores_count = p["cpu_cores_count"];
+  agent->simd_count = p["simd_count"];
+  agent->mem_banks_count = p["mem_banks_count"];
+  agent->caches_count = p["caches_count"];
+  agent->io_links_count = p["io_links_count"];
+  agent->max_waves_per_simd = p["max_waves_per_simd"];
+  agent->lds_size_in_kb = p["lds_size_in_kb"];
+  agent->gds_size_in_kb = p["gds_size_in_kb"];
+  agent->num_gws = p["num_gws"];
+  agent->wave_front_size = p["wave_front_size"];
+  agent->array_count = p["simd_arrays_per_engine"];
+  agent->simd_arrays_per_engine = p["simd_arrays_per_engine"];
+  agent->cu_per_simd_array = p["cu_per_simd_array"];
+  agent->simd_per_cu = p["simd_per_cu"];
+  agent->vendor_id = p["vendor_id"];
+  agent->device_id = p["device_id"];
+  agent->location_id = p["location_id"];
+  agent->domain = p["domain"];
+  agent->drm_render_minor = p["drm_render_minor"];
+  agent->num_sdma_engines = p["num_sdma_engines"];
+  agent->num_sdma_xgmi_engines = p["num_sdma_xgmi_engines"];
+  agent->num_sdma_queues_per_engine = p["num_sdma_queues_per_engine"];
+  agent->num_cp_queues = p["num_cp_queues"];
+  agent->max_engine_clk_ccompute = p["max_engine_clk_ccompute"];
+  agent->max_engine_clk_fcompute = p["max_engine_clk_fcompute"];
+  agent->fw_version = p["fw_version"];
+  agent->capability = p["capability"];
+  agent->local_mem_size = p.Long("size_in_bytes");
+  agent->hive_id = p.Long("hive_id");
   agent->runtime_visibility = 3;
   agent->vendor_name = agent->product_name = agent->name = agent->model_name = "CPU";
   if (agent->type == ROCATTACH_SDK_AGENT_GPU) FillGpu(p, agent);
@@ -131,30 +144,16 @@ bool IsBlind(const rocattach_sdk_agent& agent) {
 
 std::vector<const rocattach_sdk_agent*> ReadTopology() {
   std::vector<const rocattach_sdk_agent*> agents;
-  Thunk thunk;
-  if (GetBool("SIMROCM_NO_TOPOLOGY", false) || !thunk.Load()) return agents;
-  // Nested with the runtime's own use: both are counted by the thunk.
-  HSAKMT_STATUS opened = thunk.open();
-  if (opened != HSAKMT_STATUS_SUCCESS &&
-      opened != HSAKMT_STATUS_KERNEL_ALREADY_OPENED) {
-    return agents;
+  if (GetBool("SIMROCM_NO_TOPOLOGY", false)) return agents;
+  int32_t by_type[3] = {};
+  for (uint32_t node = 0; Properties::Exists(node); ++node) {
+    auto* agent = new rocattach_sdk_agent{};
+    Fill(Properties(node), node, agent);
+    agent->logical_node_id = static_cast<int32_t>(agents.size());
+    agent->logical_node_type_id = by_type[agent->type]++;
+    if (IsBlind(*agent)) agent->name = "";
+    agents.push_back(agent);
   }
-  HsaSystemProperties system{};
-  if (thunk.acquire(&system) == HSAKMT_STATUS_SUCCESS) {
-    int32_t by_type[3] = {};
-    for (uint32_t node = 0; node < system.NumNodes; ++node) {
-      HsaNodeProperties properties{};
-      if (thunk.node(node, &properties) != HSAKMT_STATUS_SUCCESS) continue;
-      auto* agent = new rocattach_sdk_agent{};
-      Fill(properties, node, agent);
-      agent->logical_node_id = static_cast<int32_t>(agents.size());
-      agent->logical_node_type_id = by_type[agent->type]++;
-      if (IsBlind(*agent)) agent->name = "";
-      agents.push_back(agent);
-    }
-    // Releasing would take the runtime's view away: the thunk does not count these.
-  }
-  thunk.close();
   return agents;
 }
 

@@ -10,7 +10,7 @@
 
 namespace simrocm::sdk {
 
-// Read through the thunk, once. Empty if there is no topology or SIMROCM_NO_TOPOLOGY=1.
+// Read from the driver's topology, once. Empty if there is no topology or SIMROCM_NO_TOPOLOGY=1.
 const std::vector<const rocattach_sdk_agent*>& Agents();
 
 // nullptr if there is none.

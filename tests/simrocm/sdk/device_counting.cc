@@ -138,11 +138,9 @@ std::atomic<bool>& DevicesAreObserved() {
 void ObserveDevices() {
   if (DevicesAreObserved()) return;
   using Observe = void (*)(void (*)(uint32_t, const void*, void*), void*);
-  void* thunk = dlopen("libhsakmt.so.1", RTLD_LAZY | RTLD_LOCAL);
-  auto observe =
-      thunk != nullptr
-          ? reinterpret_cast<Observe>(dlsym(thunk, "hsaKmtSimgpuObserveDispatches"))
-          : nullptr;
+  // Of the simulated GPU.
+  const auto observe =
+      reinterpret_cast<Observe>(dlsym(RTLD_DEFAULT, "simgpu_observe_dispatches"));
   if (observe == nullptr) return;
   DevicesAreObserved() = true;
   observe(

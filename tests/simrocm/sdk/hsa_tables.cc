@@ -2,6 +2,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "tests/simrocm/amd_ext_order.h"
 #include "tests/simrocm/attach/attach_table.h"
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/environment.h"
@@ -142,14 +143,7 @@ void InstallQueues(HsaApiTable* table) {
   SetQueueDestroyed(&OnQueueDestroyed);
 }
 
-void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance) {
-  if (Users() <= 0) {
-    // Upstream still has the agents of the runtime's first life.
-    if (!GetBool("SIMROCM_RESTARTABLE", false)) {
-      Fatal("queue_controller.cpp: Could not find agent");
-    }
-    Users() = 1;
-  }
+static void InstallAll(HsaApiTable* table) {
   KeepOriginal(table);
   MapHsaAgents(Core());
   Log("sdk.hsa step=agent_cache agents=%zu", Agents().size());
@@ -166,6 +160,20 @@ void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance
   InstallApiTracing(table);
   if (Get().attach == nullptr && UsesInterposition())
     InstallInterposition(table->core_);
+}
+
+void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance) {
+  if (Users() <= 0) {
+    // Upstream still has the agents of the runtime's first life.
+    if (!GetBool("SIMROCM_RESTARTABLE", false)) {
+      Fatal("queue_controller.cpp: Could not find agent");
+    }
+    Users() = 1;
+  }
+  {
+    const AmdExtOrder order(table);
+    InstallAll(order.table());
+  }
   NotifyRuntimeInitialization(lib_version, instance);
   void* tables[] = {table};
   InvokeInterceptCallbacks(ROCATTACH_SDK_TABLE_HSA, lib_version, instance, tables, 1);

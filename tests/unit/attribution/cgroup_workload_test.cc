@@ -47,10 +47,39 @@ TEST(CgroupWorkloadTest, ContainersOfEveryRuntime) {
   Expect("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + kId +
              ".scope/container",
          container);
+  // Of a systemd unit, with --cgroups=split.
+  Expect("/system.slice/trainer.service/libpod-payload-" + kId, container);
+  Expect(
+      "/user.slice/user-1000.slice/user@1000.service/app.slice/trainer.service/"
+      "libpod-payload-" +
+          kId + "/init.scope",
+      container);
+  // In a pod of Podman.
+  Expect("/machine.slice/machine-libpod_pod_" + kOther + ".slice/libpod-" + kId +
+             ".scope/container",
+         container);
+  // Rootless Docker.
+  Expect("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + kId +
+             ".scope",
+         container);
   // Seen from another namespace of control groups.
   Expect("/../../system.slice/docker-" + kId + ".scope", container);
   // The outer one of two.
   Expect("/docker/" + kId + "/docker/" + kOther, container);
+}
+
+TEST(CgroupWorkloadTest, ContainersWithNames) {
+  Expect("/machine.slice/machine-debian.scope/payload", {"debian", "", "", ""});
+  Expect("/machine.slice/machine-my\\x2dbox_1.scope/payload/system.slice/a.service",
+         {"my-box_1", "", "", ""});
+  Expect("/machine.slice/systemd-nspawn@web.service/payload", {"web", "", "", ""});
+  Expect("/lxc.payload.web-1/system.slice/a.service", {"web-1", "", "", ""});
+  Expect("/user.slice/user-1000.slice/lxc.payload.own/.lxc", {"own", "", "", ""});
+  // The outer one of two.
+  Expect("/lxc.payload.web-1/docker/" + kId, {"web-1", "", "", ""});
+  // A node of a cluster.
+  Expect(absl::StrCat("/lxc.payload.node/kubepods/pod", kUid, "/", kId),
+         {kId, kUid, "", ""});
 }
 
 TEST(CgroupWorkloadTest, ContainersOfPods) {
@@ -104,6 +133,21 @@ TEST(CgroupWorkloadTest, WhatIsNeither) {
         // Monitors of containers.
         "/machine.slice/libpod-conmon-" + kId + ".scope",
         absl::StrCat("/system.slice/crio-conmon-", kId, ".scope"),
+        std::string("/lxc.monitor.web"), std::string("/lxc.payload."),
+        std::string("/lxc.payload.a b"), "/lxc.payload." + std::string(65, 'a'),
+        "/system.slice/trainer.service/libpod-conmon-" + kId,
+        "/system.slice/trainer.service/libpod-payload-" + kId.substr(1),
+        std::string("/system.slice/trainer.service/runtime"),
+        std::string("/machine.slice/machine-debian.scope"),
+        std::string("/machine.slice/machine-debian.scope/supervisor"),
+        std::string("/machine.slice/machine-debian.scope/other/payload"),
+        std::string("/machine.slice/machine-.scope/payload"),
+        std::string("/machine.slice/machine-a\\x20b.scope/payload"),
+        std::string("/payload"),
+        // A virtual machine.
+        std::string("/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt/emulator"),
+        // Apptainer gives its containers no identity.
+        std::string("/user.slice/user-1000.slice/user@1000.service/apptainer-77.scope"),
         std::string("/kubepods/pod1234"), std::string("/kubepods.slice/-pod.slice"),
         absl::StrCat("/machine.slice/pod", kUid), std::string("/job_1/step_1"),
         std::string("/slurm/uid_0/job_/step_x"), std::string("/slurm/job_-1"),

@@ -46,5 +46,22 @@ TEST(SlurmEnvironmentTest, TheControlGroupIsBelievedInstead) {
   EXPECT_EQ(workload.slurm_job, "7");
 }
 
+TEST(SlurmEnvironmentTest, PartsOfAJobArray) {
+  using Text = absl::string_view;
+  const auto array_of = [](Text environment, const char* known_job) {
+    WorkloadIdentity workload;
+    workload.slurm_job = known_job;
+    FillFromEnvironment(environment, &workload);
+    return std::pair(workload.slurm_array_job, workload.slurm_array_task);
+  };
+  constexpr Text kPart("SLURM_JOB_ID=12\0SLURM_ARRAY_JOB_ID=11\0SLURM_ARRAY_TASK_ID=0",
+                       59);
+  EXPECT_EQ(array_of(kPart, ""), Job("11", "0"));
+  EXPECT_EQ(array_of(kPart, "12"), Job("11", "0")) << "known by its group";
+  EXPECT_EQ(array_of(kPart, "13"), Job("", "")) << "of another job";
+  EXPECT_EQ(array_of(kPart.substr(0, 38), ""), Job("", "")) << "half of it";
+  EXPECT_EQ(array_of(kPart.substr(16), ""), Job("", "")) << "no job";
+}
+
 }  // namespace
 }  // namespace rocattach

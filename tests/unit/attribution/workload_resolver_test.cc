@@ -204,7 +204,7 @@ TEST_F(ReadWorkloadTest, WhatIsNotCompleteIsTriedAgain) {
       {7, 1007}, [](const WorkloadIdentity& w) { return !w.pod.empty(); });
   EXPECT_EQ(found.container_id, std::string(64, 'a'));
   EXPECT_EQ(found.slurm_job, "42");
-  resolver.Stop();
+  EXPECT_TRUE(resolver.Stop(absl::Hours(1)));
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(answers.answers(), 2) << "nothing is told again that has not changed";
 }
@@ -227,7 +227,7 @@ TEST_F(ReadWorkloadTest, WhatCannotBeReadIsReadAgain) {
                  [](const WorkloadIdentity& w) { return !w.container_id.empty(); })
           .container_id,
       std::string(64, 'b'));
-  resolver.Stop();
+  EXPECT_TRUE(resolver.Stop(absl::Hours(1)));
   EXPECT_EQ(resolver.failures().unreadable, 0u);
 }
 

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "userspace/cli/said_reasons.h"
 
 namespace rocattach {
 namespace {
@@ -41,6 +45,26 @@ TEST(AttachResultTest, WhatHasRecordsAndLacksNothingIsRecorded) {
     (process.account.*set)(1);
     ExpectOutcome(process, AttachResult::kRecorded, "recorded");
   }
+}
+
+TEST(SaidReasonsTest, ALongReasonIsReadOnce) {
+  SaidReasons said;
+  const std::string reason(100, 'x');
+  EXPECT_EQ(said.Take(1, reason), reason);
+  EXPECT_EQ(said.Take(1, reason), std::nullopt);
+  EXPECT_EQ(said.Take(2, reason), "for the same reason as process 1");
+  EXPECT_EQ(said.Take(2, reason), std::nullopt);
+  EXPECT_EQ(said.Take(1, "another one"), "another one");
+  EXPECT_EQ(said.Take(2, "another one"), "another one");
+}
+
+TEST(SaidReasonsTest, WhatLacksForTheSameReasonIsSaidTogether) {
+  const std::vector<LeftOut> merged = ByReason({{"counters", "it has no SDK"},
+                                                {"TCC_HIT", "unknown"},
+                                                {"markers", "it has no SDK"}});
+  ASSERT_EQ(merged.size(), 2u);
+  EXPECT_EQ(merged[0].Text(), "without counters, markers: it has no SDK");
+  EXPECT_EQ(merged[1].Text(), "without TCC_HIT: unknown");
 }
 
 TEST(AttachResultTest, WhatWasObservedAndDidNothing) {
@@ -143,6 +167,9 @@ TEST(AttachResultTest, TheTextSaysWhatWasRecordedAndLost) {
   const std::string text = ResultText(kPid, process, /*recording=*/true);
   EXPECT_THAT(text, HasSubstr("2 copies, lost: 7"));
   EXPECT_THAT(text, testing::EndsWith("; the session was refused"));
+  process.problem_said = true;
+  EXPECT_THAT(ResultText(1, process, true),
+              testing::EndsWith("; the session was refused, see above"));
 }
 
 TEST(AttachResultTest, TheTextSaysThatNothingWasRecorded) {

@@ -252,6 +252,21 @@ TEST_F(CliTest, OptionsOfOtherProfilersAreAnswered) {
       "names of each kernel; outputs show the demangled one\n"
       "rocattach: there is no option --nonsense\n"
       "Run 'rocattach attach --help' for more information.\n");
+  // Those of 2026.
+  for (const char* option :
+       {"--spm", "--kfd-trace", "--hip-graph-trace", "--hip-event-trace",
+        "--rocshmem-trace", "--hipfile-trace", "--ompt-trace", "--replay-mode=kernel",
+        "--kernel-replay-beta-enabled"}) {
+    EXPECT_THAT(Run({"attach", "-p", "1", option}).err, HasSubstr("is not available: "))
+        << option;
+  }
+  for (const char* option : {"--experimental", "--pc-sampling", "--overwrite"}) {
+    EXPECT_THAT(Run({"profile", "-n", "x", option, "--", "true"}).err,
+                HasSubstr("is not available: "))
+        << option;
+  }
+  EXPECT_THAT(Run({"profile", "--output-directory", "/x", "--nonsense"}).err,
+              testing::Not(HasSubstr("output-directory")));
   EXPECT_THAT(Run({"profile", "-n", "x", "--roof-only", "--", "true"}).err,
               HasSubstr("rocprof-compute's --roof-only is not available"));
   // Where nothing is measured, such a name is as unknown as any other.

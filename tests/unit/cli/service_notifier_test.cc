@@ -60,6 +60,12 @@ TEST_F(ServiceNotifierTest, ReadyAndStoppingAreSentOnce) {
                             "READY=1", "STOPPING=1\nSTATUS=Completing the output"}));
 }
 
+TEST_F(ServiceNotifierTest, ARefusalIsAStatus) {
+  setenv("NOTIFY_SOCKET", name_.c_str(), 1);
+  ServiceNotifier::FromEnvironment().Refused("a nested pid namespace");
+  EXPECT_EQ(Received(), std::vector<std::string>{"STATUS=a nested pid namespace"});
+}
+
 TEST_F(ServiceNotifierTest, TheWatchdogHearsTwiceInItsInterval) {
   setenv("NOTIFY_SOCKET", name_.c_str(), 1);
   setenv("WATCHDOG_USEC", "200000", 1);

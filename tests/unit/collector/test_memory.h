@@ -3,6 +3,8 @@
 #define ROCATTACH_TESTS_UNIT_COLLECTOR_TEST_MEMORY_H_
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -23,6 +25,15 @@ inline rocattach_collector_config SmallConfig() {
   config.window_id = 77;
   strcpy(config.collector_path, "/nowhere/librocattach-collector.so");
   return config;
+}
+
+// From `offset` on, the memory's pages cannot be had: an access to them is a SIGBUS, as
+// where nothing is left of what the machine or a control group may use.
+inline void MakeUncommittable(const Memory& memory, uint64_t offset) {
+  const int file = memfd_create("short", 0);
+  (void)mmap(memory.base() + offset, memory.geometry().total_bytes - offset,
+             PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+  close(file);
 }
 
 // The records that a ring holds from `first` on, as T.

@@ -148,8 +148,8 @@ class UnitTest(unittest.TestCase):
         table = operations.split("The unit's bounding set has these")[1].split("\n\n")[1]
         in_table = re.findall(r"CAP_\w+", " ".join(re.findall(r"^\| (.*?) \|", table, re.M)))
         self.assertEqual(sorted(in_unit), sorted(in_table))
-        self.assertEqual(len(in_unit), 8)
-        self.assertIn("It runs with eight capabilities", operations)
+        self.assertEqual(len(in_unit), 10)
+        self.assertIn("It runs with ten capabilities", operations)
 
     def test_its_exposure_is_no_higher_than_what_it_does_requires(self):
         # 0 is nothing, 10 is everything; root without any restriction has 9.6.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "injector/allocator_frames.h"
+#include "injector/call_context.h"
 #include "injector/loader_lock.h"
 #include "injector/symbol_lookup.h"
 #include "injector/unwind_table.h"
@@ -172,6 +174,39 @@ TEST(AllocatorFramesTest, FindsALibraryAmongItsCallers) {
   Own later;
   const auto none = CallsFromHere(later, dlsym(libm, "sinh"));
   EXPECT_FALSE(none.has_value()) << *none;
+}
+
+// glibc since 2.42 keeps the guard of each thread's stack in one mapping with the stack,
+// and the kernel shows two stacks beside each other as one. Here, what is beyond the end of
+// a file cannot be read.
+TEST(CallContextTest, AStackMayEndBeforeItsMapping) {
+  const long page = sysconf(_SC_PAGESIZE);
+  const int file = memfd_create("stack", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, page), 0);
+  void* stack = mmap(nullptr, static_cast<size_t>(2 * page), PROT_READ | PROT_WRITE,
+                     MAP_SHARED, file, 0);
+  ASSERT_NE(stack, MAP_FAILED);
+  Own own;
+  CallContext context;
+  context.pid = getpid();
+  context.maps = &*own.maps;
+  context.memory = &*own.memory;
+  context.libc = &own.libc;
+  for (const long offset : {page / 2, page - 8}) {
+    context.registers.rsp =
+        reinterpret_cast<uint64_t>(stack) + static_cast<uint64_t>(offset);
+    RemoteAddress state;
+    const StepResult result = CheckCallContext(context, &state);
+    EXPECT_TRUE(result.ok()) << offset;
+    EXPECT_EQ(state.value(), own.LoaderState().value());
+  }
+  // Nothing of it can be read.
+  context.registers.rsp =
+      reinterpret_cast<uint64_t>(stack) + static_cast<uint64_t>(page);
+  RemoteAddress state;
+  EXPECT_FALSE(CheckCallContext(context, &state).ok());
+  munmap(stack, static_cast<size_t>(2 * page));
+  close(file);
 }
 
 TEST(UnwindTableTest, RefusesWhatItDoesNotUnderstand) {

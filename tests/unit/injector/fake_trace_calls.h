@@ -82,6 +82,10 @@ class FakeTraceCalls : public TraceCalls {
     *bytes = sizeof(*registers);
     return registers_error;
   }
+  int GetDispatch(pid_t, bool* on) override {
+    *on = dispatched;
+    return dispatch_error;
+  }
   int SetRegisters(pid_t, const user_regs_struct&) override { return registers_error; }
   int PokeUser(pid_t, size_t, uint64_t) override { return registers_error; }
   int PeekData(pid_t, uint64_t address, uint64_t* word) override {
@@ -134,7 +138,8 @@ class FakeTraceCalls : public TraceCalls {
 
   // What calls return: 0 or an errno.
   int seize_error = 0, interrupt_error = 0, continue_error = 0, detach_error = 0;
-  int peek_error = 0, registers_error = 0, options_error = 0;
+  int peek_error = 0, registers_error = 0, options_error = 0, dispatch_error = 0;
+  bool dispatched = false;
   // The stops after each ContinueToSystemCall.
   std::vector<WaitStatus> stops;
   SystemCallStop system_call;

@@ -214,6 +214,14 @@ TEST(SeccompFiltersTest, OnlyWhatWouldEndTheProcessIsRefused) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     EXPECT_NE(refused(program), "") << how;
   }
+  // glibc's answer to an error is the end of the process, if the first thread has them.
+  for (uint32_t action : {SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | ENOSYS}) {
+    const SeccompProgram program = At(SYS_rseq, action);
+    EXPECT_EQ(refused(program), "");
+    EXPECT_FALSE(CheckSeccompFilters({{program}}, StubKind::kByPath, /*in_call=*/false,
+                                     /*has_rseq=*/true)
+                     .ok());
+  }
   // What the load does not need.
   EXPECT_EQ(refused(At(SYS_execve, SECCOMP_RET_KILL_PROCESS)), "");
   EXPECT_EQ(refused(At(SYS_socket, SECCOMP_RET_KILL_PROCESS)), "");

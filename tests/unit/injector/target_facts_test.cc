@@ -198,7 +198,25 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
   EXPECT_EQ(reason("1000-2000 rw-s 0 0:1 5 /memfd:rocattach (deleted)\n"),
             AttachReason::kAlreadyAttached);
   EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /usr/bin/qemu-x86_64\n"),
-            AttachReason::kUnsupported);
+            AttachReason::kTranslated);
+}
+
+// As /proc/PID/maps has them on x86-64 (GCC 12, LLVM 14).
+TEST(TargetChecksTest, MappingsTellASanitizer) {
+  auto accepts = [](const std::string& text) {
+    auto maps = Maps::Parse(text);
+    EXPECT_TRUE(maps.ok()) << maps.status();
+    StepResult result = CheckSanitizers(*maps);
+    return result.ok() || result.failure().reason != AttachReason::kSanitizer;
+  };
+  // ThreadSanitizer, AddressSanitizer, MemorySanitizer.
+  EXPECT_FALSE(accepts("300000000000-340000000000 rw-p 0 00:00 0\n"));
+  EXPECT_FALSE(accepts("2008fff7000-10007fff8000 rw-p 0 00:00 0\n"));
+  EXPECT_FALSE(accepts("10000000000-100000000000 rw-p 0 00:00 0\n"));
+  // Reserved, not used; a large heap; a file.
+  EXPECT_TRUE(accepts("340000000000-550000000000 ---p 0 00:00 0\n"));
+  EXPECT_TRUE(accepts("10000000000-18000000000 rw-p 0 00:00 0\n"));
+  EXPECT_TRUE(accepts("300000000000-340000000000 rw-p 0 00:01 7 /srv/file\n"));
 }
 
 // This process as a target that has mapped a control block.

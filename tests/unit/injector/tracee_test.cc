@@ -233,6 +233,19 @@ TEST_F(TraceeTest, CodeOf32BitsIsNotSupported) {
   EXPECT_EQ(result.failure().reason, AttachReason::kUnsupported);
 }
 
+TEST_F(TraceeTest, DispatchedSystemCallsAreTold) {
+  calls_.Plan(1'000, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
+  SeizeAndInterrupt();
+  ASSERT_TRUE(Wait(100).ok());
+  EXPECT_TRUE(tracee_.CheckNotDispatched().ok());
+  calls_.dispatched = true;
+  StepResult result = tracee_.CheckNotDispatched();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kSystemCallDispatch);
+  calls_.dispatch_error = EIO;  // a kernel that does not know the request
+  EXPECT_TRUE(tracee_.CheckNotDispatched().ok());
+}
+
 TEST_F(TraceeTest, APokeKeepsTheBytesBehindIt) {
   calls_.memory = {{0x1000, 0x1111111111111111}, {0x1008, 0x2222222222222222}};
   ASSERT_TRUE(tracee_.Seize(kPid, kTid).ok());

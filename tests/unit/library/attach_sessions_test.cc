@@ -229,6 +229,30 @@ TEST_F(AttachSessionsTest, AnIncompleteFileIsAnError) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("disk full"));
 }
 
+// What of a conversion is missing is said by the converter.
+TEST_F(AttachSessionsTest, AnOutputThatWasNotWrittenIsAnErrorThatNamesIt) {
+  Record(
+      "attached $pid; ready; wait_for_end; echo 'out.csv exists already' >&2;"
+      "say '{\"event\":\"end\",\"files\":[\"x.rwa\"],"
+      "\"output_error\":\"the outputs of x.rwa are missing\"}'");
+  ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(sessions_.Detach(target_), kError);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("the outputs of x.rwa are missing"));
+  EXPECT_THAT(said, HasSubstr("out.csv exists already"));
+}
+
+TEST_F(AttachSessionsTest, WhereNothingWasAttachedToNothingWasRecorded) {
+  Record("refused $pid no-runtime; end");
+  setenv("ROCATTACH_LOG_LEVEL", "info", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(sessions_.Attach(target_, false), kError);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("nothing was recorded; the verdicts are in x.rwa"));
+  EXPECT_THAT(said, Not(HasSubstr("recorded in")));
+}
+
 TEST_F(AttachSessionsTest, ARecordingThatEndsWithItsTarget) {
   Record("attached $pid; ready; end");
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);

@@ -134,6 +134,13 @@ TEST(AttachSettingsTest, ToolLibraries) {
               ElementsAre("librocattach.sox", "my-librocattach.so"));
 }
 
+TEST(AttachSettingsTest, ADurationIsWhatTheProgramCalls) {
+  EXPECT_EQ(Read({}).duration_msec, 0u);
+  EXPECT_EQ(Read({{"ROCATTACH_DURATION_MSEC", "1500"}}).duration_msec, 1500u);
+  EXPECT_EQ(Read({{"ROCATTACH_DURATION_MSEC", "soon"}}).duration_msec, 0u);
+  EXPECT_EQ(Read({{"ROCPROF_ATTACH_DURATION", "1500"}}).duration_msec, 0u);
+}
+
 TEST(AttachSettingsTest, MemoryAndCollectives) {
   EXPECT_THAT(Read({{"ROCPROF_RCCL_API_TRACE", "1"},
                     {"ROCPROF_MEMORY_ALLOCATION_TRACE", "true"},

@@ -92,6 +92,17 @@ class AttachTest(unittest.TestCase):
         self.assertEqual(FakeLibrary.calls[0][2], "b.so")
         self.assertNotIn("ROCPROF_ATTACH_TOOL_LIBRARY", os.environ)
 
+    def test_the_recording_ends_by_itself(self):
+        seen = []
+        library = mock.Mock()
+        library.attach.side_effect = lambda _: seen.append(
+            os.environ.get("ROCATTACH_DURATION_MSEC")
+        )
+        for duration in (10, 0):
+            rocattach_attach.attach(self.target.pid, None, duration, False, library)
+        self.assertEqual(seen, ["10", None])
+        self.assertNotIn("ROCATTACH_DURATION_MSEC", os.environ)
+
     def test_no_in_all_its_forms(self):
         for text in ("", "0", "no", "False", "OFF"):
             os.environ["ROCPROF_ATTACH_CHILDREN"] = text

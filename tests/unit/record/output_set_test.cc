@@ -1,7 +1,10 @@
 #include "userspace/record/output_set.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +12,11 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/temporary_directory.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/record/output_pause.h"
 #include "userspace/record/recording_index.h"
 
 namespace rocattach {
@@ -55,6 +61,51 @@ TEST_F(OutputSetTest, OneFileAProcess) {
   EXPECT_TRUE(set->Close({}).ok());
   EXPECT_TRUE(std::filesystem::exists(directory_ / "app/11.rwa"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "app/12.rwa"));
+}
+
+TEST(PausedTextTest, OnlyWhatMayEndIsAPause) {
+  EXPECT_THAT(PausedText(ErrnoStatus(ENOSPC, "no room")),
+              testing::HasSubstr("it resumes when that is over"));
+  const std::string text = PausedText(ErrnoStatus(EPIPE, "standard output"));
+  EXPECT_THAT(text, testing::HasSubstr("nothing is recorded any more"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("resumes")));
+}
+
+TEST_F(OutputSetTest, AProcessThatIsNotWantedHasNoFileOfItsOwn) {
+  auto set = OutputSet::Open({directory_.path(), "%pid%", {}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  auto one = set->OpenProcess(Process(11), {});
+  auto two = set->OpenUnwanted(Process(12), {});
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_TRUE(one->kept);
+  EXPECT_FALSE(two->kept);
+  set->EndProcess(*one, {});
+  set->EndProcess(*two, {});
+  set->Flush(1);
+  EXPECT_TRUE(set->Close({}).ok());
+  EXPECT_EQ(set->files(), (std::vector<std::string>{directory_ / "11.rwa"}));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "12.rwa"));
+  // With others it has a place in their file.
+  auto shared = OutputSet::Open({directory_.path(), "run", {}});
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  two = shared->OpenUnwanted(Process(12), {});
+  ASSERT_TRUE(two.ok());
+  EXPECT_TRUE(two->kept);
+  EXPECT_TRUE(shared->Close({}).ok());
+}
+
+// A disk without room, as far as this process can tell.
+TEST_F(OutputSetTest, AFileThatCannotBeWrittenIsNotLeftBehind) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto set = OutputSet::Open({directory_.path(), "run", {}});
+  const absl::Status status = set.status();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
 TEST_F(OutputSetTest, ASplitRecordingIsASeriesOfFiles) {

@@ -5,7 +5,11 @@
 #include <signal.h>
 #include <string.h>
 
+#include <atomic>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/record/recorder_fixture.h"
 #include "userspace/base/errno_status.h"
@@ -30,6 +34,51 @@ TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
                    __ATOMIC_RELEASE);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 2; }));
   EXPECT_EQ(recorder_->Totals().refused, 0u);
+}
+
+// It may have given itself the name that is looked for.
+TEST_F(RecorderVerdictsTest, AProcessThatIsPassedHasAFileOnceItIsWanted) {
+  RecorderOptions options;
+  options.output = {directory_ / "each", "%pid%", {}};
+  auto recorder = Recorder::Start(options, nullptr);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  recorder_ = *std::move(recorder);
+  Window window = Attached();
+  window.process.id.pid = 7;
+  window.attach_tried = false;
+  window.outcome = AttachOutcome();
+  window.verdict = Verdict::kPassed;
+  recorder_->OnWindow(window);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.passed == 1; }));
+  EXPECT_TRUE(recorder_->files().empty());
+  window.event.time_ns += 1'000'000;
+  window.verdict = Verdict::kRefused;
+  recorder_->OnWindow(window);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
+  EXPECT_TRUE(recorder_->Finish({}).ok());
+  EXPECT_EQ(recorder_->files(), (std::vector<std::string>{directory_ / "each/7.rwa"}));
+}
+
+// The end was told before, or never will be.
+TEST_F(RecorderVerdictsTest, AProcessThatHadEndedBeforeItsVerdictIsNotCountedForEver) {
+  Window late = Attached();
+  late.outcome = AttachOutcome();
+  late.outcome.reason = AttachReason::kTargetExited;
+  late.outcome.detail = "the thread has exited";
+  recorder_->OnWindow(late);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.missed == 1; }));
+  std::atomic<uint64_t> counted = 1;
+  ASSERT_TRUE(WaitFor([&](const RunTotals&) {
+    (void)recorder_->RunOnThread([&] {
+      std::map<std::string, uint64_t> states = recorder_->CountTargets();
+      counted = states["missed"] + states["open"];
+    });
+    return counted == 0;
+  }));
+  const RecordedRun seen = Finish();
+  ASSERT_EQ(seen.verdicts.size(), 1u);
+  EXPECT_THAT(seen.verdicts.begin()->second.detail(),
+              testing::Not(testing::HasSubstr("runs on")));
 }
 
 // The end of a hold comes before the window that another thread still serves, also when
@@ -65,7 +114,7 @@ TEST_F(RecorderVerdictsTest, EachWindowHasItsHold) {
   ASSERT_EQ(seen.windows.size(), 3u);
   for (uint64_t number : {0, 1, 2}) {
     const v1::WindowEvent& window = seen.windows[window_ns_ + number * 10'000'000];
-    EXPECT_EQ(window.hold_ns(), 100'000 + number);
+    EXPECT_EQ(window.probe_ns(), 100'000 + number);
     EXPECT_EQ(window.hold_end(), v1::HOLD_END_STOPPED);
   }
   EXPECT_EQ(seen.summary->hold().count(), 3u);

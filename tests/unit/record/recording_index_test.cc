@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
+#include "userspace/stream/sink.h"
 
 namespace rocattach {
 namespace {
@@ -94,6 +96,34 @@ TEST_F(RecordingIndexTest, TheOldestAreDeletedByNumberAndSize) {
   EXPECT_TRUE(Exists("6.rwa"));
   ASSERT_EQ(index.recordings().size(), 1u);
   EXPECT_EQ(Open().recordings().size(), 1u);
+}
+
+TEST_F(RecordingIndexTest, WhatAKilledServiceHasLeftCountsAndIsDeleted) {
+  RotationOptions limits;
+  limits.keep_bytes = 250;
+  ASSERT_TRUE(Open().Add(Make("host/run.000001.rwa"), limits).ok());
+  for (const char* name : {"run.000002.rwa.partial", "host/run.000002.rwa.partial",
+                           "run.csv.partial", "run.12.rwa.partial"}) {
+    Make(name);
+  }
+  auto written =
+      OpenFileSink(directory_ / "run.000003.rwa.partial", ExistingFile::kRefuse);
+  ASSERT_TRUE(written.ok()) << written.status();
+  RecordingIndex index = Open();
+  std::set<std::string> files;
+  for (const IndexedRecording& one : index.recordings()) files.insert(one.file);
+  EXPECT_EQ(files,
+            (std::set<std::string>{"host/run.000001.rwa", "run.000002.rwa.partial",
+                                   "host/run.000002.rwa.partial"}));
+  ASSERT_TRUE(index.Add(Make("run.000004.rwa"), limits).ok());
+  EXPECT_EQ(index.recordings().size(), 2u);
+  ASSERT_TRUE(index.Add(Make("run.000005.rwa", 250), limits).ok());
+  EXPECT_FALSE(Exists("run.000002.rwa.partial"));
+  EXPECT_FALSE(Exists("host/run.000002.rwa.partial"));
+  for (const char* kept : {"run.csv.partial", "run.12.rwa.partial",
+                           "run.000003.rwa.partial", "run.000005.rwa"}) {
+    EXPECT_TRUE(Exists(kept)) << kept;
+  }
 }
 
 TEST_F(RecordingIndexTest, WhatUsersHaveDeletedIsForgotten) {

@@ -57,16 +57,16 @@ TEST(RunStatistics, TimesOnlyAttachesThatSucceeded) {
   window.outcome.stopped_ns = 130;
   window.outcome.released_ns = 170;
   window.outcome.reason = AttachReason::kStopTimeout;
-  statistics.CountAttach(window);
+  statistics.CountAttach(window, /*hold_ns=*/70);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.count(), 0u);
   window.outcome.reason = AttachReason::kNone;
   window.outcome.stage = AttachStage::kDone;
-  statistics.CountAttach(window);
+  statistics.CountAttach(window, /*hold_ns=*/70);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.max(), 30u);
   EXPECT_EQ(statistics.Totals(0).hit_to_released.max(), 70u);
   // Late attaches that no probe began.
   window.event.mode = ROCATTACH_WINDOW_BLOCKED;
-  statistics.CountAttach(window);
+  statistics.CountAttach(window, /*hold_ns=*/70);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.count(), 1u);
 }
 

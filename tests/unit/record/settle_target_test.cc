@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "tests/unit/record/target_fixture.h"
+#include "userspace/base/clock_ticks.h"
+#include "userspace/base/process.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -240,13 +242,19 @@ TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
   window.outcome.stage = AttachStage::kStop;
   window.outcome.reason = AttachReason::kTargetExited;
   window.outcome.detail = "the thread has exited";
-  target_ = NewTarget(std::move(window));
-  EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
-  EXPECT_EQ(target_->verdict(), Verdict::kMissed);
-  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_TARGET_EXITED);
-  EXPECT_THAT(
-      target_->window().detail(),
-      HasSubstr("the thread has exited; the process runs on and was not attached to"));
+  const auto detail_of = [this](Window lost) {
+    target_ = NewTarget(std::move(lost));
+    EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+    EXPECT_EQ(target_->verdict(), Verdict::kMissed);
+    EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_TARGET_EXITED);
+    return target_->window().detail();
+  };
+  EXPECT_EQ(detail_of(window),
+            "the thread has exited; the process has ended, and was not attached to");
+  window.event.pid = static_cast<uint32_t>(getpid());
+  window.event.start_ns = *ReadStartTicks(getpid()) * ClockTickNs();
+  EXPECT_EQ(detail_of(window),
+            "the thread has exited; the process runs on and was not attached to");
 }
 
 // It may have spoken after it was looked at, and before it was found to be late.

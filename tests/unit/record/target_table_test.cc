@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/record/target_fixture.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/clock_ticks.h"
 #include "userspace/base/process.h"
 
@@ -117,6 +118,23 @@ TEST_F(TargetTableTest, AnEndWithoutAnEventIsNoticedTheSecondTime) {
   EXPECT_THAT(table_.FindLost(), UnorderedElementsAre(one, two));
   table_.End(one, End(v1::ProcessEnd::LOST));
   EXPECT_THAT(table_.FindLost(), ElementsAre(two));
+}
+
+// Its thread lost its processor between the two.
+TEST_F(TargetTableTest, AnOperationThatIsSeenAndNotYetInFlightIsOpen) {
+  FakeCollector fake;
+  Target* target = Add(1);
+  EXPECT_FALSE(target->HasOpenOperations());
+  Report(fake, target);
+  EXPECT_FALSE(target->HasOpenOperations());
+  target->Drain(BootNs(), UINT64_MAX);  // it knows its rings from here on
+  ++fake.ring(0)->dispatches_seen;
+  EXPECT_TRUE(target->HasOpenOperations());
+  ++fake.ring(0)->inflight;
+  EXPECT_TRUE(target->HasOpenOperations());
+  --fake.ring(0)->inflight;
+  ++fake.ring(0)->dispatches_dropped;
+  EXPECT_FALSE(target->HasOpenOperations());
 }
 
 TEST_F(TargetTableTest, TheEndOfTheRunClosesAll) {

@@ -74,7 +74,7 @@ class ReportTest : public testing::Test {
     event.set_hit_ns(1'000);
     event.set_stopped_ns(46'000);
     event.set_released_ns(151'000);
-    event.set_hold_ns(44'000);
+    event.set_probe_ns(44'000);
     event.set_hold_end(v1::HOLD_END_STOPPED);
     EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
     v1::Agent agent;

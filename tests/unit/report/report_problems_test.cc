@@ -40,7 +40,7 @@ TEST_F(ReportProblemsTest, HoldsThatDidNotEndWellSayHow) {
     event.set_state(v1::WINDOW_STATE_MISSED);
     event.set_mode(c.mode);
     event.set_hit_ns(1'000);
-    event.set_hold_ns(c.mode == v1::WINDOW_MODE_HELD ? 2'000'000 : 0);
+    event.set_probe_ns(c.mode == v1::WINDOW_MODE_HELD ? 2'000'000 : 0);
     event.set_hold_end(c.end);
     EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
     EXPECT_THAT(FormatReport(Read(), {}), HasSubstr(c.words));

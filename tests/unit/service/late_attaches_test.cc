@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -14,6 +16,7 @@ namespace {
 
 using Pids = std::vector<pid_t>;
 using testing::ElementsAre;
+constexpr absl::Duration kLong = absl::Hours(1);
 
 // Notes what is attached to, and answers that process 2 had no window.
 class LateAttachesTest : public testing::Test {
@@ -30,10 +33,10 @@ class LateAttachesTest : public testing::Test {
     };
   }
   LateAttaches::DoneFunction Done() {
-    return [this](const std::map<pid_t, absl::Status>& failed) {
+    return [this](const std::map<pid_t, absl::Status>& failed, bool is_last) {
       absl::MutexLock lock(&mutex_);
-      failed_ = failed;
-      ++done_;
+      failed_.insert(failed.begin(), failed.end());
+      if (is_last) ++done_;
     };
   }
   void AwaitBatches(size_t count) {
@@ -58,7 +61,7 @@ TEST_F(LateAttachesTest, ARequestIsOneBatchAndIsAnswered) {
   LateAttaches late(Attach(), Done());
   late.Request({1, 2, 3});
   AwaitDone();
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   EXPECT_THAT(batches_, ElementsAre(Pids{1, 2, 3}));
   ASSERT_EQ(failed_.size(), 1u);
   EXPECT_EQ(failed_.begin()->first, 2);
@@ -68,7 +71,7 @@ TEST_F(LateAttachesTest, ARequestForNobodyIsAnsweredAsWell) {
   LateAttaches late(Attach(), Done());
   late.Request({});
   AwaitDone();
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   EXPECT_TRUE(failed_.empty());
 }
 
@@ -79,7 +82,7 @@ TEST_F(LateAttachesTest, AProcessIsRetriedOnceAndSilently) {
   late.Retry(Self());
   late.Request({7});
   AwaitDone();
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   EXPECT_THAT(batches_, ElementsAre(Pids{getpid()}, Pids{7}));
   EXPECT_EQ(done_, 1);
 }
@@ -92,7 +95,7 @@ TEST_F(LateAttachesTest, AProcessThatIsGoneIsNotRetried) {
   late.Retry(earlier);
   late.Request({7});
   AwaitDone();
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   EXPECT_THAT(batches_, ElementsAre(Pids{7}));
 }
 
@@ -110,7 +113,7 @@ TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
   late.Enter(Self());
   begun.WaitForNotification();
   late.Request({7, 8});
-  std::thread stopper([&] { late.Stop(); });
+  std::thread stopper([&late] { EXPECT_TRUE(late.Stop(kLong)); });
   go_on.Notify();
   stopper.join();
   // Stopped before or after that batch has ended: each request has an answer.
@@ -123,11 +126,43 @@ TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
   }
 }
 
+// A process that keeps whoever reads it waiting costs its own user's only.
+TEST_F(LateAttachesTest, UsersDoNotWaitForEachOther) {
+  constexpr uid_t kOther = 12345;
+  const pid_t other = fork();
+  if (other == 0) {
+    if (setresuid(kOther, kOther, kOther) != 0) _exit(1);
+    for (;;) pause();
+  }
+  ASSERT_GT(other, 0);
+  int status = 0;
+  while (UserOf(other) != kOther && waitpid(other, &status, WNOHANG) == 0) usleep(1000);
+  if (UserOf(other) != kOther) GTEST_SKIP() << "needs to be root";
+  absl::Notification go_on;
+  auto attach = [&](const Pids& pids) {
+    if (pids == Pids{other}) go_on.WaitForNotification();
+    return Attach()(pids);
+  };
+  LateAttaches late(attach, Done());
+  late.Request({other});
+  late.Request({7});
+  AwaitBatches(1);
+  EXPECT_THAT(batches_, ElementsAre(Pids{7}));
+  late.Request({other, 8});
+  AwaitBatches(2);
+  EXPECT_FALSE(late.Stop(absl::Milliseconds(1)));
+  EXPECT_TRUE(absl::IsCancelled(failed_.at(other))) << "it has not begun again";
+  go_on.Notify();
+  EXPECT_TRUE(late.Stop(kLong));
+  kill(other, SIGKILL);
+  EXPECT_EQ(waitpid(other, &status, 0), other);
+}
+
 TEST_F(LateAttachesTest, StoppedItDoesNothingMore) {
   LateAttaches late(Attach(), Done());
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   late.Request({7});
-  late.Stop();
+  EXPECT_TRUE(late.Stop(kLong));
   EXPECT_TRUE(batches_.empty());
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace rocattach {
 namespace {
 
@@ -35,6 +37,35 @@ TEST_F(RequestedAttachesTest, ARetryMayBringAnotherVerdict) {
   EXPECT_FALSE(requested_.settled());
   now_ += 1;
   EXPECT_TRUE(requested_.settled()) << "it brought none";
+}
+
+TEST_F(RequestedAttachesTest, GivesUpOnThoseThatHaveNoVerdictInTime) {
+  requested_.Add({1, 2});
+  now_ += 500;
+  requested_.Add({3});
+  now_ += 499;
+  EXPECT_TRUE(requested_.TakeOverdue(1000).empty());
+  now_ += 1;
+  EXPECT_EQ(requested_.TakeOverdue(1000), (std::vector<pid_t>{1, 2}));
+  EXPECT_TRUE(requested_.TakeOverdue(1000).empty()) << "once";
+  EXPECT_FALSE(requested_.settled());
+  now_ += 500;
+  EXPECT_EQ(requested_.TakeOverdue(1000), std::vector<pid_t>{3});
+  EXPECT_TRUE(requested_.settled());
+}
+
+TEST_F(RequestedAttachesTest, WaitsWhileOthersHaveTheirTurns) {
+  requested_.Add({1, 2, 3, 4});
+  now_ += 900;
+  requested_.NoteVerdict(1, /*retried=*/false);
+  now_ += 900;
+  EXPECT_TRUE(requested_.TakeOverdue(1000).empty());
+  requested_.Remove(2);
+  now_ += 900;
+  requested_.NoteVerdict(3, /*retried=*/true);
+  requested_.NoteVerdict(7, /*retried=*/false);  // was not asked for
+  now_ += 1000;
+  EXPECT_EQ(requested_.TakeOverdue(1000), std::vector<pid_t>{4}) << "3 has a verdict";
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(RunLoopTest, TheDurationCountsFromWhenItBegins) {
   int ticks = 0;
   RunLoop::Events events;
   events.changed = &changed;
-  events.duration_begins = [&] { return ticks >= 3; };
+  events.duration_began = [&](uint64_t now) { return ticks >= 3 ? now : 0; };
   events.on_tick = [&] {
     ++ticks;
     changed.Signal();

@@ -83,7 +83,7 @@ class RunningAttachesTest : public testing::Test {
     }
   }
   void TearDown() override {
-    if (attaches_ != nullptr) attaches_->Stop();
+    if (attaches_ != nullptr) attaches_->Stop(absl::Hours(1));
     kill(process_, SIGKILL);
     waitpid(process_, nullptr, 0);
   }
@@ -231,7 +231,7 @@ TEST_F(RunningAttachesTest, WithAWaitAProcessWithoutARuntimeIsNotEnteredYet) {
   Start(absl::OkStatus());
   attaches_->Attach({process_});
   observer_.AwaitDone();
-  EXPECT_THAT(batches(), ElementsAre(IsEmpty()));
+  EXPECT_THAT(batches(), IsEmpty());
   const auto not_started = observer_.AwaitNotStarted();
   ASSERT_EQ(not_started.size(), 1u);
   EXPECT_TRUE(not_started[0].awaited);
@@ -242,7 +242,7 @@ TEST_F(RunningAttachesTest, WithAWaitAProcessWithoutARuntimeIsNotEnteredYet) {
 
 TEST_F(RunningAttachesTest, NothingHasToBeStartedToBeStopped) {
   Make();
-  attaches_->Stop();
+  attaches_->Stop(absl::Hours(1));
   attaches_->DetachListeners();
   EXPECT_TRUE(attaches_->settled());
 }

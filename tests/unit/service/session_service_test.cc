@@ -155,6 +155,68 @@ TEST_F(SessionServiceTest, ASilentCollectorIsAbandonedInTime) {
   Exit();
 }
 
+// A session ends of which one process answers and another one does not. If that is
+// refused for its silence, the end has waited for it.
+class SilentTargetTest : public SessionServiceTest {
+ protected:
+  void ExpectNotWaitedFor() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_THAT(refused_, Not(HasSubstr("did not answer")));
+  }
+  static bool Records(FakeCollector* fake) { return fake->plan()->record_kinds != 0; }
+
+  FakeCollector good_, silent_;
+  Player player_{&good_};
+};
+
+TEST_F(SilentTargetTest, DoesNotHoldTheEndOfASession) {
+  Arrive(&good_);
+  Arrive(&silent_, 1);
+  const auto session = service_->Start(
+      {.filters = {Counters({"SQ_WAVES"})}, .duration_ns = 300'000'000});
+  // On a machine that is busy enough, neither had begun.
+  if (!session.ok()) {
+    EXPECT_THAT(std::string(session.status().message()), HasSubstr("session"));
+  }
+  while (Records(&good_)) usleep(200);
+  ExpectNotWaitedFor();
+  while (Records(&silent_)) usleep(200);  // the plan is taken back
+}
+
+TEST_F(SilentTargetTest, DoesNotHoldTheEndOfAPeriod) {
+  const auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})},
+                                        .periods = {{0, 300'000'000, 1}},
+                                        .from_first_process = true});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Arrive(&good_);
+  Arrive(&silent_, 1);
+  while (!service_->List().at(0).over) usleep(1000);
+  ExpectNotWaitedFor();
+  while (Records(&good_)) usleep(200);
+}
+
+TEST_F(SilentTargetTest, DoesNotHoldAStop) {
+  const auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Arrive(&good_);
+  while (!Records(&good_)) usleep(200);
+  Arrive(&silent_, 1);
+  while (!Records(&silent_)) usleep(200);
+  EXPECT_TRUE(service_->Stop(*session).ok());
+  ExpectNotWaitedFor();
+  while (Records(&good_)) usleep(200);
+}
+
+TEST_F(SilentTargetTest, DoesNotHoldTheEndOfTheService) {
+  const auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Arrive(&silent_);
+  while (!Records(&silent_)) usleep(200);
+  service_->Close();
+  ExpectNotWaitedFor();
+  while (Records(&silent_)) usleep(200);  // the plan is taken back
+}
+
 TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
   FakeCollector fake;
   fake.AddKernel(1, "vadd");

@@ -61,6 +61,18 @@ TEST(CollectionSchedule, CountsWhatHasBegun) {
   EXPECT_EQ(huge.Begun(UINT64_MAX), UINT64_MAX);
 }
 
+TEST(CollectionSchedule, CollectsUntilTheNextBreak) {
+  // Collects from 2 to 5, from 7 to 10, and, without a break, from 10 to 14.
+  const CollectionSchedule schedule({{2, 3, 2}, {0, 2, 2}});
+  const uint64_t expected[] = {0, 1, 5, 5, 5, 5, 6, 14, 14, 14, 14, 14, 14, 14, 14, 15};
+  for (uint64_t at = 0; at < 16; ++at) {
+    EXPECT_EQ(schedule.CollectsUntil(at), expected[at]) << at;
+  }
+  EXPECT_EQ(CollectionSchedule({}).CollectsUntil(3), UINT64_MAX);
+  EXPECT_EQ(CollectionSchedule({{0, 5, 0}}).CollectsUntil(3), UINT64_MAX);
+  EXPECT_EQ(CollectionSchedule({{0, 5, 1}, {1, 5, 0}}).CollectsUntil(3), 5u);
+}
+
 TEST(CollectionSchedule, ForEverAndWithoutPeriods) {
   EXPECT_TRUE(CollectionSchedule({}).At(123).collect);
   EXPECT_EQ(CollectionSchedule({}).At(123).until_ns, UINT64_MAX);

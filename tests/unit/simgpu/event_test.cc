@@ -11,45 +11,40 @@ namespace {
 
 class Event {
  public:
-  explicit Event(bool manual_reset = false, bool signaled = false) {
-    HsaEventDescriptor descriptor = {};
-    EXPECT_EQ(simgpu_event_create(&descriptor, manual_reset, signaled, &event_),
-              HSAKMT_STATUS_SUCCESS);
+  explicit Event(bool manual_reset = false)
+      : id_(simgpu_event_create(SIMGPU_EVENT_SIGNAL, !manual_reset)) {
+    EXPECT_NE(id_, 0u);
   }
   ~Event() {
-    if (event_ != nullptr) simgpu_event_destroy(event_);
+    if (id_ != 0) simgpu_event_destroy(id_);
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  HsaEvent* get() const { return event_; }
-  HsaEvent* Release() {
-    HsaEvent* event = event_;
-    event_ = nullptr;
-    return event;
+  uint32_t id() const { return id_; }
+  uint32_t Release() {
+    const uint32_t id = id_;
+    id_ = 0;
+    return id;
   }
-  void Set() const { simgpu_event_set(event_); }
-  bool IsSet() const { return simgpu_event_query(event_) == HSAKMT_STATUS_SUCCESS; }
+  void Set() const { simgpu_event_set(id_); }
   void AwaitWaiters(uint32_t count) const {
-    while (simgpu_event_waiters(event_) < count) std::this_thread::yield();
+    while (simgpu_event_waiters(id_) < count) std::this_thread::yield();
   }
-  HSAKMT_STATUS Wait(uint32_t milliseconds) const {
-    HsaEvent* list[] = {event_};
-    return simgpu_event_wait(list, 1, true, milliseconds);
+  simgpu_wait Wait(uint32_t milliseconds) const {
+    return simgpu_event_wait(&id_, nullptr, 1, true, milliseconds);
   }
 
  private:
-  HsaEvent* event_ = nullptr;
+  uint32_t id_;
 };
 
 TEST(SimgpuEvent, StaysSetUntilTheNextWait) {
   Event event;
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_TIMEOUT);
   event.Set();
-  EXPECT_TRUE(event.IsSet());
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
-  EXPECT_FALSE(event.IsSet());
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_TIMEOUT);
 }
 
 TEST(SimgpuEvent, OneSetReleasesAllWaitersOfThatInstant) {
@@ -59,7 +54,7 @@ TEST(SimgpuEvent, OneSetReleasesAllWaitersOfThatInstant) {
   std::vector<std::thread> waiters;
   for (uint32_t i = 0; i < kWaiters; i++) {
     waiters.emplace_back([&] {
-      if (event.Wait(HSA_EVENTTIMEOUT_INFINITE) == HSAKMT_STATUS_SUCCESS) released++;
+      if (event.Wait(SIMGPU_WAIT_FOREVER) == SIMGPU_WAIT_DONE) released++;
     });
   }
   event.AwaitWaiters(kWaiters);
@@ -73,26 +68,26 @@ TEST(SimgpuEvent, ASetIsKeptForEveryThreadThatHasNotSeenIt) {
   event.Set();
   // This thread takes note of the set; another one that comes later still gets it,
   // once.
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
-  HSAKMT_STATUS first = HSAKMT_STATUS_ERROR, second = HSAKMT_STATUS_ERROR;
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
+  simgpu_wait first = SIMGPU_WAIT_FAILED, second = SIMGPU_WAIT_FAILED;
   std::thread([&] {
-    first = event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE);
-    second = event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE);
+    first = event.Wait(0);
+    second = event.Wait(0);
   }).join();
-  EXPECT_EQ(first, HSAKMT_STATUS_SUCCESS);
-  EXPECT_EQ(second, HSAKMT_STATUS_WAIT_TIMEOUT);
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(first, SIMGPU_WAIT_DONE);
+  EXPECT_EQ(second, SIMGPU_WAIT_TIMEOUT);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_TIMEOUT);
 }
 
 TEST(SimgpuEvent, AnEventThatReusesAnIdIsNotSet) {
   Event first;
-  const uint32_t id = first.get()->EventId;
+  const uint32_t id = first.id();
   first.Set();
   simgpu_event_destroy(first.Release());
   for (int i = 0; i < 5000; i++) {
     Event next;
-    EXPECT_FALSE(next.IsSet());
-    if (next.get()->EventId == id) return;
+    EXPECT_EQ(next.Wait(0), SIMGPU_WAIT_TIMEOUT);
+    if (next.id() == id) return;
   }
   ADD_FAILURE() << "the id " << id << " never came back";
 }
@@ -100,53 +95,53 @@ TEST(SimgpuEvent, AnEventThatReusesAnIdIsNotSet) {
 TEST(SimgpuEvent, ManualResetStaysSet) {
   Event event(/*manual_reset=*/true);
   event.Set();
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
-  simgpu_event_reset(event.get());
-  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
+  simgpu_event_reset(event.id());
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_TIMEOUT);
 }
 
 TEST(SimgpuEvent, WaitForAnyAndForAll) {
   Event first, second;
-  HsaEvent* list[] = {first.get(), second.get()};
+  const uint32_t list[] = {first.id(), second.id()};
   second.Set();
-  EXPECT_EQ(simgpu_event_wait(list, 2, false, 0), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_event_wait(list, nullptr, 2, false, 0), SIMGPU_WAIT_DONE);
   second.Set();
-  EXPECT_EQ(simgpu_event_wait(list, 2, true, 1), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(simgpu_event_wait(list, nullptr, 2, true, 1), SIMGPU_WAIT_TIMEOUT);
   first.Set();
   second.Set();
-  EXPECT_EQ(simgpu_event_wait(list, 2, true, 1), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_event_wait(list, nullptr, 2, true, 1), SIMGPU_WAIT_DONE);
 }
 
 // For a caller that keeps an event's age, only that decides.
 TEST(SimgpuEvent, AWaitEndsForAnotherAgeThanTheCallersAndTellsIt) {
   Event event;
-  HsaEvent* list[] = {event.get()};
+  const uint32_t list[] = {event.id()};
   const auto wait = [&](uint64_t* age) {
-    return simgpu_event_wait_ages(list, 1, true, HSA_EVENTTIMEOUT_IMMEDIATE, age);
+    return simgpu_event_wait(list, age, 1, true, 0);
   };
   uint64_t age = 1;
-  EXPECT_EQ(wait(&age), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(wait(&age), SIMGPU_WAIT_TIMEOUT);
   EXPECT_EQ(age, 1u);
   event.Set();
   event.Set();
-  EXPECT_EQ(wait(&age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(wait(&age), SIMGPU_WAIT_DONE);
   EXPECT_EQ(age, 3u) << "it rises with each set";
-  EXPECT_EQ(wait(&age), HSAKMT_STATUS_WAIT_TIMEOUT) << "this one is known";
+  EXPECT_EQ(wait(&age), SIMGPU_WAIT_TIMEOUT) << "this one is known";
   // Another one, on the same thread, that knows less: the set is not used up.
   uint64_t older = 2;
-  EXPECT_EQ(wait(&older), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(wait(&older), SIMGPU_WAIT_DONE);
   EXPECT_EQ(older, 3u);
-  simgpu_event_reset(event.get());
+  simgpu_event_reset(event.id());
   older = 2;
-  EXPECT_EQ(wait(&older), HSAKMT_STATUS_SUCCESS) << "a reset makes it no younger";
+  EXPECT_EQ(wait(&older), SIMGPU_WAIT_DONE) << "a reset makes it no younger";
   // Without an age: what the thread has not seen.
   uint64_t none = 0;
-  EXPECT_EQ(wait(&none), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(wait(&none), SIMGPU_WAIT_TIMEOUT);
   event.Set();
-  EXPECT_EQ(wait(&none), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(wait(&none), SIMGPU_WAIT_DONE);
   EXPECT_EQ(none, 0u) << "none is told to who has none";
-  EXPECT_EQ(wait(&age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(wait(&age), SIMGPU_WAIT_DONE);
   EXPECT_EQ(age, 4u);
 }
 
@@ -154,9 +149,9 @@ TEST(SimgpuEvent, AWaiterWithAnAgeIsWokenByASet) {
   Event first, second;
   uint64_t ages[] = {1, 1};
   std::thread waiter([&] {
-    HsaEvent* list[] = {first.get(), second.get()};
-    EXPECT_EQ(simgpu_event_wait_ages(list, 2, false, HSA_EVENTTIMEOUT_INFINITE, ages),
-              HSAKMT_STATUS_SUCCESS);
+    const uint32_t list[] = {first.id(), second.id()};
+    EXPECT_EQ(simgpu_event_wait(list, ages, 2, false, SIMGPU_WAIT_FOREVER),
+              SIMGPU_WAIT_DONE);
   });
   second.AwaitWaiters(1);
   second.Set();
@@ -166,48 +161,51 @@ TEST(SimgpuEvent, AWaiterWithAnAgeIsWokenByASet) {
 }
 
 TEST(SimgpuEvent, OnlySignalEventsHaveAnAge) {
-  HsaEventDescriptor descriptor = {};
-  descriptor.EventType = HSA_EVENTTYPE_MEMORY;
-  HsaEvent* event = nullptr;
-  ASSERT_EQ(simgpu_event_create(&descriptor, false, false, &event), 0);
+  const uint32_t event = simgpu_event_create(SIMGPU_EVENT_OTHER, true);
+  ASSERT_NE(event, 0u);
   uint64_t age = 7;
-  EXPECT_EQ(simgpu_event_wait_ages(&event, 1, true, 0, &age),
-            HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(simgpu_event_wait(&event, &age, 1, true, 0), SIMGPU_WAIT_TIMEOUT);
   simgpu_event_set(event);
-  EXPECT_EQ(simgpu_event_wait_ages(&event, 1, true, 0, &age), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_event_wait(&event, &age, 1, true, 0), SIMGPU_WAIT_DONE);
   EXPECT_EQ(age, 7u);
   simgpu_event_destroy(event);
 }
 
 TEST(SimgpuEvent, MoreEventsThanFitOnTheStack) {
   std::vector<std::unique_ptr<Event>> events;
-  std::vector<HsaEvent*> list;
+  std::vector<uint32_t> list;
   for (int i = 0; i < 100; i++) {
     events.push_back(std::make_unique<Event>());
-    list.push_back(events.back()->get());
+    list.push_back(events.back()->id());
   }
   events[99]->Set();
-  EXPECT_EQ(simgpu_event_wait(list.data(), 100, false, HSA_EVENTTIMEOUT_INFINITE),
-            HSAKMT_STATUS_SUCCESS);
-  EXPECT_EQ(simgpu_event_wait(list.data(), 100, false, 0), HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(simgpu_event_wait(list.data(), nullptr, 100, false, SIMGPU_WAIT_FOREVER),
+            SIMGPU_WAIT_DONE);
+  EXPECT_EQ(simgpu_event_wait(list.data(), nullptr, 100, false, 0),
+            SIMGPU_WAIT_TIMEOUT);
 }
 
 TEST(SimgpuEvent, InterruptsSetByIdAndIgnoreUnknownIds) {
   Event event;
-  simgpu_event_fire(event.get()->EventId);
-  EXPECT_TRUE(event.IsSet());
+  simgpu_event_fire(event.id());
+  EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
   simgpu_event_fire(0);
   simgpu_event_fire(4095);
   simgpu_event_fire(UINT32_MAX);
-  EXPECT_EQ(event.get()->EventData.HWData2 % 8, 0u);
+  EXPECT_FALSE(simgpu_event_set(0));
+  EXPECT_FALSE(simgpu_event_reset(UINT32_MAX));
+  EXPECT_FALSE(simgpu_event_destroy(4095));
+  const uint32_t list[] = {event.id(), 4095};
+  EXPECT_EQ(simgpu_event_wait(list, nullptr, 2, true, 0), SIMGPU_WAIT_FAILED);
+  EXPECT_EQ(simgpu_event_waiters(event.id()), 0u);
 }
 
 TEST(SimgpuEvent, DestroyReleasesWaiters) {
   Event event;
   std::atomic<bool> returned{false};
-  std::thread waiter([&returned, raw = event.get()] {
-    HsaEvent* list[] = {raw};
-    simgpu_event_wait(list, 1, true, HSA_EVENTTIMEOUT_INFINITE);
+  std::thread waiter([&returned, id = event.id()] {
+    EXPECT_EQ(simgpu_event_wait(&id, nullptr, 1, true, SIMGPU_WAIT_FOREVER),
+              SIMGPU_WAIT_FAILED);
     returned = true;
   });
   event.AwaitWaiters(1);
@@ -217,21 +215,19 @@ TEST(SimgpuEvent, DestroyReleasesWaiters) {
 }
 
 TEST(SimgpuEvent, RunsOutAtTheDriversLimitAndRecovers) {
-  std::vector<HsaEvent*> events;
-  HsaEventDescriptor descriptor = {};
-  HsaEvent* event = nullptr;
-  while (simgpu_event_create(&descriptor, false, false, &event) ==
-         HSAKMT_STATUS_SUCCESS) {
+  std::vector<uint32_t> events;
+  uint32_t event;
+  while ((event = simgpu_event_create(SIMGPU_EVENT_SIGNAL, true)) != 0) {
     events.push_back(event);
     ASSERT_LT(events.size(), 5000u);
   }
   EXPECT_GT(events.size(), 4000u);
   simgpu_event_destroy(events.back());
   events.pop_back();
-  ASSERT_EQ(simgpu_event_create(&descriptor, false, false, &event),
-            HSAKMT_STATUS_SUCCESS);
+  event = simgpu_event_create(SIMGPU_EVENT_SIGNAL, true);
+  ASSERT_NE(event, 0u);
   events.push_back(event);
-  for (HsaEvent* each : events) simgpu_event_destroy(each);
+  for (uint32_t each : events) EXPECT_TRUE(simgpu_event_destroy(each));
 }
 
 }  // namespace

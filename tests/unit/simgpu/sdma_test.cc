@@ -25,6 +25,7 @@ class SimgpuSdma : public testing::Test {
     queue_.ring = ring_.data();
     queue_.ring_bytes = ring_.size() * 4;
     queue_.doorbell = &doorbell_;
+    queue_.read_word = &read_word_;
   }
   ~SimgpuSdma() override {
     unsetenv("SIMGPU_COPY_LATENCY_NS");
@@ -47,15 +48,16 @@ class SimgpuSdma : public testing::Test {
   std::vector<uint32_t> ring_;
   uint64_t write_ = 0;
   volatile uint64_t doorbell_ = SIMGPU_DOORBELL_SILENT;
+  volatile uint64_t read_word_ = 0;
   simgpu_queue queue_ = {};
 };
 
 TEST_F(SimgpuSdma, IdleUntilTheDoorbellRings) {
   Put({0});
   EXPECT_EQ(simgpu_sdma_step(&queue_), SIMGPU_IDLE);
-  EXPECT_EQ(queue_.read_word, 0u);
+  EXPECT_EQ(read_word_, 0u);
   EXPECT_EQ(Process(), SIMGPU_IDLE);
-  EXPECT_EQ(queue_.read_word, 4u);
+  EXPECT_EQ(read_word_, 4u);
 }
 
 TEST_F(SimgpuSdma, CopiesAndWrapsAround) {
@@ -66,7 +68,7 @@ TEST_F(SimgpuSdma, CopiesAndWrapsAround) {
     ASSERT_EQ(Process(), SIMGPU_IDLE);
     ASSERT_EQ(from, to);
   }
-  EXPECT_EQ(queue_.read_word, 500u * 7 * 4);
+  EXPECT_EQ(read_word_, 500u * 7 * 4);
 }
 
 TEST_F(SimgpuSdma, TimestampsEncloseTheCopysDuration) {
@@ -129,17 +131,15 @@ TEST_F(SimgpuSdma, WaitsForMemoryAndDecrementsSignals) {
 TEST_F(SimgpuSdma, TheFlushFormOfPollDoesNotWait) {
   Put({8 | 1u << 26, 0x1234, 0, 1, 1, 0});
   EXPECT_EQ(Process(), SIMGPU_IDLE);
-  EXPECT_EQ(queue_.read_word, 24u);
+  EXPECT_EQ(read_word_, 24u);
 }
 
 TEST_F(SimgpuSdma, TrapsFireEvents) {
-  HsaEventDescriptor descriptor = {};
-  HsaEvent* event = nullptr;
-  ASSERT_EQ(simgpu_event_create(&descriptor, false, false, &event),
-            HSAKMT_STATUS_SUCCESS);
-  Put({6, event->EventId});
+  const uint32_t event = simgpu_event_create(SIMGPU_EVENT_SIGNAL, true);
+  ASSERT_NE(event, 0u);
+  Put({6, event});
   ASSERT_EQ(Process(), SIMGPU_IDLE);
-  EXPECT_EQ(simgpu_event_query(event), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_event_wait(&event, nullptr, 1, true, 0), SIMGPU_WAIT_DONE);
   simgpu_event_destroy(event);
 }
 

@@ -53,7 +53,7 @@ class MergeTest : public testing::Test {
     v1::WindowEvent window;
     window.set_state(v1::WINDOW_STATE_ATTACHED);
     window.set_hit_ns(boottime_ns + 5);
-    window.set_hold_ns(123);
+    window.set_probe_ns(123);
     EXPECT_TRUE(writer->AddWindowEvent(id, window).ok());
     std::vector<rocattach_dispatch> dispatches = RegularDispatches(3000);
     for (rocattach_dispatch& r : dispatches) {
@@ -185,7 +185,7 @@ TEST_F(MergeTest, AnotherMachineIsShiftedByTheTimeOfDay) {
   EXPECT_EQ(merged.samples[1].sum, 0.5);
   EXPECT_EQ(stream.processes.at(0).start_ns(), kBoot - 500);
   EXPECT_EQ(stream.windows.at(0).hit_ns(), kBoot + 5);
-  EXPECT_EQ(stream.windows.at(0).hold_ns(), 123u) << "a duration";
+  EXPECT_EQ(stream.windows.at(0).probe_ns(), 123u) << "a duration";
   EXPECT_EQ(stream.ends.at(0).time_ns(), kBoot + 23);
   EXPECT_EQ(stream.ends.at(0).wall_ns(), 600u);
   const v1::StreamHeader& header = merged.headers.at(1);
@@ -217,7 +217,7 @@ TEST(MergedClock, AddsUpWhatSeveralMergesDid) {
 TEST_F(MergeTest, EveryTimeIsShifted) {
   // Fields of nanoseconds that are no times of the boot clock.
   const std::set<std::string> durations = {
-      "hold_ns",      "wall_ns",          "latency_ns", "min_ns",
+      "probe_ns",     "wall_ns",          "latency_ns", "min_ns",
       "median_ns",    "p99_ns",           "max_ns",     "recorder_cpu_ns",
       "monotonic_ns", "monotonic_raw_ns", "realtime_ns"};
   for (const google::protobuf::FileDescriptor* file :

@@ -65,7 +65,8 @@ class HttpClient {
 
 inline std::string Get(const ListenAddress& server, const std::string& path) {
   HttpClient client(server);
-  client.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  client.Send("GET " + path +
+              " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   return client.Receive();
 }
 

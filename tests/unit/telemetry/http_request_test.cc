@@ -29,7 +29,8 @@ TEST(HttpRequestTest, ReadsWhatPrometheusSends) {
 TEST(HttpRequestTest, WhatIsAcceptedMayBeInSeveralHeaders) {
   HttpRequest request;
   ASSERT_EQ(
-      Parse("GET / HTTP/1.1\r\naccept:  a/b;q=1\r\nAccept: c/d\r\n\r\n", &request),
+      Parse("GET / HTTP/1.1\r\nHost: x\r\naccept:  a/b;q=1\r\nAccept: c/d\r\n\r\n",
+            &request),
       HttpParse::kDone);
   EXPECT_EQ(request.accept, "a/b;q=1,c/d");
   ASSERT_EQ(Parse("GET / HTTP/1.1\r\nHost: x\r\n\r\n", &request), HttpParse::kDone);
@@ -38,11 +39,39 @@ TEST(HttpRequestTest, WhatIsAcceptedMayBeInSeveralHeaders) {
 
 TEST(HttpRequestTest, TheConnectionHeaderIsHeeded) {
   HttpRequest request;
-  ASSERT_EQ(Parse("GET / HTTP/1.1\r\nconnection: Close\r\n\r\n", &request),
+  ASSERT_EQ(Parse("GET / HTTP/1.1\r\nHost: x\r\nconnection: Close\r\n\r\n", &request),
             HttpParse::kDone);
   EXPECT_FALSE(request.keep_alive);
   ASSERT_EQ(Parse("GET / HTTP/1.0\r\n\r\n", &request), HttpParse::kDone);
   EXPECT_FALSE(request.keep_alive);
+}
+
+TEST(HttpRequestTest, SaysWhomItIsFor) {
+  HttpRequest request;
+  ASSERT_EQ(Parse("GET / HTTP/1.1\r\nhost:  A.b:9410 \r\n\r\n", &request),
+            HttpParse::kDone);
+  EXPECT_EQ(request.host, "A.b:9410");
+  ASSERT_EQ(Parse("GET / HTTP/1.0\r\n\r\n", &request), HttpParse::kDone);
+  EXPECT_FALSE(request.host.has_value());
+  ASSERT_EQ(Parse("GET / HTTP/1.1\r\nHost:\r\n\r\n", &request), HttpParse::kDone);
+  EXPECT_EQ(request.host, "");
+  EXPECT_EQ(Parse("GET / HTTP/1.1\r\nAccept: a/b\r\n\r\n", &request), HttpParse::kBad);
+  EXPECT_EQ(Parse("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", &request),
+            HttpParse::kBad);
+}
+
+TEST(HttpRequestTest, ATargetInAbsoluteFormHasTheHost) {
+  HttpRequest request;
+  ASSERT_EQ(Parse("GET HTTP://a:9410/metrics?b HTTP/1.1\r\nHost: c\r\n\r\n", &request),
+            HttpParse::kDone);
+  EXPECT_EQ(request.host, "a:9410");
+  EXPECT_EQ(request.path, "/metrics");
+  EXPECT_EQ(request.query, "b");
+  ASSERT_EQ(Parse("GET http://a HTTP/1.1\r\nHost: c\r\n\r\n", &request),
+            HttpParse::kDone);
+  EXPECT_EQ(request.path, "/");
+  EXPECT_EQ(Parse("GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", &request),
+            HttpParse::kBad);
 }
 
 TEST(HttpRequestTest, EveryBeginningOfARequestIsWaitedFor) {
@@ -70,7 +99,7 @@ TEST(HttpRequestTest, ABodyIsRefused) {
             HttpParse::kBad);
   EXPECT_EQ(Parse("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", &request),
             HttpParse::kBad);
-  EXPECT_EQ(Parse("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", &request),
+  EXPECT_EQ(Parse("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", &request),
             HttpParse::kDone);
 }
 

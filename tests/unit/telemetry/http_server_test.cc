@@ -68,7 +68,7 @@ TEST_F(HttpServerTest, HeadHasNoBodyAndOtherMethodsAreRefused) {
   EXPECT_NE(answer.find("Content-Length: 3"), std::string::npos);
   EXPECT_EQ(answer.substr(answer.size() - 4), "\r\n\r\n");
   HttpClient post(address());
-  post.Send("DELETE / HTTP/1.1\r\n\r\n");
+  post.Send("DELETE / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_NE(post.Receive().find("405"), std::string::npos);
 }
 
@@ -100,7 +100,7 @@ TEST_F(HttpServerTest, ClientsThatNeverReadAreClosedInTime) {
   std::vector<std::unique_ptr<HttpClient>> deaf;
   for (int i = 0; i < 8; ++i) {
     deaf.push_back(std::make_unique<HttpClient>(address()));
-    deaf.back()->Send("GET / HTTP/1.1\r\n\r\n");
+    deaf.back()->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   }
   EXPECT_TRUE(Works());
   absl::SleepFor(absl::Milliseconds(600));
@@ -117,7 +117,7 @@ TEST_F(HttpServerTest, WhatIsNotReadIsBounded) {
   std::vector<std::unique_ptr<HttpClient>> deaf;
   for (int i = 0; i < 4; ++i) {
     deaf.push_back(std::make_unique<HttpClient>(address()));
-    deaf.back()->Send("GET / HTTP/1.1\r\n\r\n");
+    deaf.back()->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   }
   EXPECT_TRUE(Works());
   EXPECT_GE(counts_.refused, 3u);

@@ -101,7 +101,9 @@ NodeSnapshot Example() {
                                     .unclaimed = 4,
                                     .window_deadlines = 5,
                                     .mapping_deadlines = 6,
-                                    .mapping_holds = 7};
+                                    .mapping_holds = 7,
+                                    .unattended_ns = 1'500'000'000,
+                                    .kept_threads = 8};
   return node;
 }
 
@@ -195,6 +197,8 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has("rocattach_windows_unclaimed_total 4");
   has(R"(rocattach_hold_deadlines_total{at="window"} 5)");
   has(R"(rocattach_hold_deadlines_total{at="mapping"} 6)");
+  has("rocattach_oldest_event_age_seconds 1.5");
+  has("rocattach_kept_threads 8");
   has("rocattach_mapping_holds_total 7");
   has(R"(rocattach_source_failures_total{source="kfd",reason="malformed"} 2)");
   EXPECT_EQ(text.find("job_id"), std::string::npos) << "what is not known has no label";
@@ -232,13 +236,29 @@ std::vector<prometheus_client::MetricFamily> ParsePage(const std::string& page) 
   }
 }
 
+// A page of evil.example whose name resolves to this machine.
+TEST_F(MetricsEndpointTest, AnswersToNoForeignName) {
+  for (const char* path : {"/", "/metrics", "/processes", "/kernels", "/healthz",
+                           "http://evil.example/"}) {
+    HttpClient client(endpoint_->address());
+    client.Send(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: evil.example:9410\r\n",
+                             "Connection: close\r\n\r\n"));
+    const std::string answer = client.Receive();
+    EXPECT_EQ(answer.find("HTTP/1.1 421 Misdirected Request"), 0u) << path;
+    EXPECT_EQ(answer.find("trainer"), std::string::npos) << path;
+  }
+  HttpClient old(endpoint_->address());
+  old.Send("GET /healthz HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.Receive().find("HTTP/1.1 200"), 0u);
+}
+
 TEST_F(MetricsEndpointTest, WhoAsksForProtobufGetsNativeHistogramsToo) {
   // Two caches: neither answer is the other's.
   for (int round = 0; round < 2; ++round) {
     EXPECT_NE(Body("/metrics").find("# HELP"), std::string::npos);
     HttpClient client(endpoint_->address());
     client.Send(
-        "GET /metrics HTTP/1.1\r\nConnection: close\r\n"
+        "GET /metrics HTTP/1.1\r\nHost: [::1]:9410\r\nConnection: close\r\n"
         "Accept: application/vnd.google.protobuf;proto=io.prometheus.client."
         "MetricFamily;encoding=delimited\r\nAccept: text/plain;q=0.5\r\n\r\n");
     const std::string answer = client.Receive();

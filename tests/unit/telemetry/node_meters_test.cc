@@ -371,6 +371,18 @@ TEST_F(NodeMetersTest, TheExecutableOfOneThatEndedEarlyIsThatOfItsWindow) {
   EXPECT_EQ(node.processes[0].workload.pod_uid, "uid");
 }
 
+// What appears with its first event is no increase: alerts would miss it.
+TEST_F(NodeMetersTest, EveryReasonIsThereFromTheStart) {
+  const NodeSnapshot node = NodeMeters(Options()).Take(MetricsConsumer::kScrape);
+  for (int reason = v1::AttachReason_MIN; reason <= v1::AttachReason_MAX; ++reason) {
+    const std::string name(AttachReasonName(static_cast<AttachReason>(reason)));
+    EXPECT_EQ(node.windows.at({"refused", name}), 0u) << name;
+    EXPECT_EQ(node.windows.at({"missed", name}), 0u) << name;
+  }
+  EXPECT_EQ(node.windows.at({"attached", "none"}), 0u);
+  EXPECT_EQ(node.windows.at({"passed", "none"}), 0u);
+}
+
 TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
   NodeMeters meters(Options());
   v1::WindowEvent verdict;

@@ -30,6 +30,46 @@ TEST(Leadership, OnlyTheLeaderHandsOver) {
   EXPECT_TRUE(leader.leads());
 }
 
+TEST(Leadership, ALeaderThatServesForTooLongIsRelieved) {
+  Leadership leadership;
+  Leadership::Member leader, other;
+  EXPECT_EQ(leadership.UnattendedSince(), 0u);
+  leadership.Acquire(&leader);
+  EXPECT_FALSE(leadership.Relieve(1'000)) << "it waits for events";
+  leadership.BeginWork(leader, 100);
+  EXPECT_EQ(leadership.UnattendedSince(), 100u);
+  EXPECT_FALSE(leadership.Relieve(99)) << "not yet";
+  EXPECT_TRUE(leader.leads());
+  std::thread follower([&] { leadership.Acquire(&other); });
+  // The thread may not wait yet; then nobody leads.
+  (void)leadership.Relieve(100);
+  follower.join();
+  EXPECT_FALSE(leader.leads());
+  EXPECT_TRUE(other.leads());
+  EXPECT_EQ(leadership.UnattendedSince(), 0u);
+  leadership.EndWork(leader);
+  leadership.HandOver(&leader);
+  EXPECT_TRUE(other.leads()) << "it is not the other one's business any more";
+}
+
+TEST(Leadership, WithoutAnIdleThreadNobodyLeads) {
+  Leadership leadership;
+  Leadership::Member leader, other;
+  leadership.Acquire(&leader);
+  leadership.BeginWork(leader, 100);
+  EXPECT_TRUE(leadership.Relieve(100)) << "another thread is needed";
+  EXPECT_FALSE(leader.leads());
+  EXPECT_EQ(leadership.UnattendedSince(), 100u) << "as long as before";
+  EXPECT_TRUE(leadership.Relieve(100));
+  leadership.EndWork(leader);
+  EXPECT_EQ(leadership.UnattendedSince(), 100u);
+  leadership.Acquire(&other);
+  EXPECT_EQ(leadership.UnattendedSince(), 0u);
+  leadership.BeginWork(other, 200);
+  leadership.EndWork(other);
+  EXPECT_EQ(leadership.UnattendedSince(), 0u);
+}
+
 TEST(Leadership, OneLeadsAtATimeAndAllGetTheirTurn) {
   constexpr int kThreads = 4, kTurns = 500;
   Leadership leadership;

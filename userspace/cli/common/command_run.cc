@@ -1,7 +1,11 @@
 #include "userspace/cli/common/command_run.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include "userspace/cli/common/parent_process.h"
 
 namespace rocattach {
 namespace {
@@ -27,6 +31,16 @@ StopSignals::StopSignals(Watcher* watcher) {
 
 StopSignals::~StopSignals() {
   running_watcher = nullptr;
+}
+
+void ExitIfKept(const Watcher& watcher, int status) {
+  if (watcher.HasKeptThreads()) ExitWithKept(status);
+}
+
+void ExitWithKept(int status) {
+  fflush(nullptr);
+  EndParent(status);
+  _exit(status);
 }
 
 int CommandExit(const absl::Status& status) {

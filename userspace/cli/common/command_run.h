@@ -21,6 +21,13 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
+// Ends the program with this status if processes keep threads of the run waiting:
+// nothing may be destroyed then. What is to be done before has to be done.
+void ExitIfKept(const Watcher& watcher, int status);
+
+// The same where that is known.
+[[noreturn]] void ExitWithKept(int status);
+
 // The exit status for a command that cannot be run, from exec's reason.
 int CommandExit(const absl::Status& status);
 

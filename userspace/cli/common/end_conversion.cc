@@ -234,7 +234,7 @@ void EndConversion::Work() {
   }
 }
 
-bool EndConversion::Finish() {
+absl::Status EndConversion::Finish() {
   NotedSignals signals;
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(this, &EndConversion::Idle), kLook)) {
@@ -243,15 +243,16 @@ bool EndConversion::Finish() {
     stop_ = true;
     if (child_ > 0) kill(child_, SIGTERM);
   }
-  if (failed_ == 0) return true;
+  if (failed_ == 0) return absl::OkStatus();
   const std::string others =
       failed_ == 1 ? "" : absl::StrCat(" and ", HumanCount(failed_ - 1), " more");
-  Say(LogLevel::kError, "conversion_failed",
-      absl::StrCat("the outputs of ", first_failed_, others,
-                   " are incomplete or missing, see above; the recording is not "
-                   "affected: rocattach convert ",
-                   first_failed_, " -f ", absl::StrJoin(options_.formats, ",")));
-  return false;
+  const std::string what = absl::StrCat("the outputs of ", first_failed_, others,
+                                        " are incomplete or missing");
+  const std::string help =
+      absl::StrCat("the recording is not affected: rocattach convert ", first_failed_,
+                   " -f ", absl::StrJoin(options_.formats, ","));
+  Say(LogLevel::kError, "conversion_failed", absl::StrCat(what, ", see above; ", help));
+  return absl::DataLossError(absl::StrCat(what, "; ", help));
 }
 
 }  // namespace rocattach

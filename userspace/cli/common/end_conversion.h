@@ -48,8 +48,9 @@ class EndConversion {
   void Begin(const Watcher& watcher);
 
   // After the end of all recordings: waits for the conversions. A signal that would
-  // stop the program ends them early. False if something is missing; it has been said.
-  bool Finish();
+  // stop the program ends them early. An error if something is missing; it has been
+  // said.
+  absl::Status Finish();
 
  private:
   struct Job {

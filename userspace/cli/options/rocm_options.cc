@@ -34,6 +34,10 @@ constexpr absl::string_view kList =
 constexpr absl::string_view kMessages =
     "-q leaves out all but problems; 'rocattach doctor' finds causes";
 constexpr absl::string_view kNoRoofline = "peak rates are not measured";
+constexpr absl::string_view kNoStreaming =
+    "counters are not streamed; --device-samples samples them";
+constexpr absl::string_view kNoReplay =
+    "kernels are not run again; several --pmc measure different dispatches of a kernel";
 constexpr absl::string_view kFilter =
     "--kernel-include-regex and --dispatch-range of 'rocattach-watch --pmc' select "
     "dispatches";
@@ -43,7 +47,21 @@ constexpr RocmOption kOptions[] = {
     {"--advanced-thread-trace", kRocprofv3, kNoThreadTrace},
     {"--att-", kRocprofv3, kNoThreadTrace},
     {"--pc-sampling-", kRocprofv3, kNoSampling},
-    {"--spm-", kRocprofv3, "counters are not streamed; --device-samples samples them"},
+    {"--spm", kRocprofv3, kNoStreaming},
+    {"--spm-", kRocprofv3, kNoStreaming},
+    {"--kfd-trace", kRocprofv3,
+     "events of the kernel driver are not recorded; --metrics-listen has what it says "
+     "of "
+     "processes"},
+    {"--hip-graph-trace", kRocprofv3,
+     "the kernels of a graph are recorded as dispatches, and its launch by "
+     "--hip-trace"},
+    {"--hip-event-trace", kRocprofv3, "--hip-trace records calls that use events"},
+    {"--rocshmem-trace", kRocprofv3, "calls of rocSHMEM are not recorded"},
+    {"--hipfile-trace", kRocprofv3, "calls of hipFile are not recorded"},
+    {"--ompt-trace", kRocprofv3, "calls of OpenMP's tools interface are not recorded"},
+    {"--replay-mode", kRocprofv3, kNoReplay},
+    {"--kernel-replay-beta-enabled", kRocprofv3, kNoReplay},
     {"--kokkos-trace", kRocprofv3,
      "calls of Kokkos are not recorded; ROCTx markers are, with --marker-trace"},
     {"--rocdecode-trace", kRocprofv3, "calls of rocDecode are not recorded"},
@@ -100,6 +118,10 @@ constexpr RocmOption kOptions[] = {
      "'rocattach convert -f rocpd' writes the database from the recording"},
     {"--rocprofiler-sdk-", kCompute,
      "each process uses the rocprofiler-sdk that it finds"},
+    {"--pc-sampling", kCompute, kNoSampling},
+    {"--experimental", kCompute, "what is there needs no such option"},
+    {"--overwrite", kCompute,
+     "a recording does not replace another one: choose a name"},
     {"--torch-trace", kCompute, "operators of PyTorch are not recorded"},
 };
 

@@ -59,6 +59,13 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
                   "With --auto: serve metrics for Prometheus at this address, and "
                   "/healthz and /readyz; a port alone is one of 127.0.0.1")
       ->type_name("ADDR:PORT");
+  app->add_option(
+         "--metrics-host", args->watcher.metrics_hosts,
+         "Other names by which the metrics are asked for; repeatable (default: "
+         "those of the machine, its addresses and localhost)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
   CLI::Option* otlp =
       app->add_option("--otlp-endpoint", args->otlp_endpoint,
                       "With --auto: push metrics to this OpenTelemetry collector "

@@ -18,6 +18,7 @@
 #include "userspace/cli/common/command_run.h"
 #include "userspace/cli/common/end_conversion.h"
 #include "userspace/cli/common/guarded_main.h"
+#include "userspace/cli/common/parent_process.h"
 #include "userspace/cli/options/help_formatter.h"
 #include "userspace/cli/options/usage_error.h"
 #include "userspace/cli/options/watch_arguments.h"
@@ -26,6 +27,7 @@
 #include "userspace/cli/watch/service_notifier.h"
 #include "userspace/cli/watch/watch_console.h"
 #include "userspace/control/control_server.h"
+#include "userspace/doctor/start_checks.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/running_process.h"
 
@@ -105,12 +107,23 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   return false;
 }
 
-// What `systemctl status` shows.
-std::string StatusLine(const RunTotals& totals) {
-  return absl::StrCat(HumanCount(totals.running), " processes attached now, ",
-                      HumanCount(totals.attached), " in all; ",
-                      HumanCount(totals.dispatches), " dispatches, ",
-                      HumanCount(totals.dropped), " records lost");
+// What `systemctl status` shows. `limits`: what is known not to work.
+std::string StatusLine(const RunTotals& totals, const std::vector<Check>& limits) {
+  std::string text = absl::StrCat(
+      HumanCount(totals.running), " processes attached now, ",
+      HumanCount(totals.attached), " in all; ", HumanCount(totals.dispatches),
+      " dispatches, ", HumanCount(totals.dropped), " records lost");
+  for (const Check& check : limits) {
+    absl::StrAppend(&text, "; limited: ", check.name, ", ", check.found);
+  }
+  return text;
+}
+
+// What 'rocattach doctor' would say of this run.
+StartFindings CheckRun(const WatchArguments& args) {
+  const WatcherOptions& watcher = args.watcher;
+  return CheckStart({.attaches = watcher.attach && !watcher.dry_run,
+                     .enters_all = !watcher.only_own_command && args.named.empty()});
 }
 
 // One run of the service; with a command, until that ends. `interrupted`: a signal or
@@ -126,6 +139,14 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
                         .live = !has_command,
                         .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
+  const StartFindings findings = CheckRun(args);
+  if (!findings.status.ok()) {
+    notifier->Refused(findings.status.message());
+    return LogError(args, findings.status, kExitCannotStart);
+  }
+  for (const Check& check : findings.limits) {
+    Log(args, LogLevel::kWarning, "limited", CheckText(check));
+  }
   auto conversion = EndConversion::Start("rocattach-watch", &args);
   if (!conversion.ok()) return LogError(args, conversion.status(), kExitCannotStart);
   auto watcher = Watcher::Start(args.watcher, &console);
@@ -143,7 +164,9 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
-    if (notifier->IsDue()) notifier->Alive(StatusLine((*watcher)->Totals()));
+    if (notifier->IsDue()) {
+      notifier->Alive(StatusLine((*watcher)->Totals(), findings.limits));
+    }
     if (enter.Pressed(0) || !AnyIsLeft(args)) (*watcher)->RequestStop(0);
   });
   if (!result.ok()) {
@@ -157,9 +180,11 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
     result->command_status = (*watcher)->WaitForCommand();
   }
   *interrupted = result->interrupted;
-  const bool converted = *conversion == nullptr || (*conversion)->Finish();
-  const int status = ExitStatus(args, *result);
-  return status == 0 && !converted ? kExitIncomplete : status;
+  const bool converted = *conversion == nullptr || (*conversion)->Finish().ok();
+  int status = ExitStatus(args, *result);
+  if (status == 0 && !converted) status = kExitIncomplete;
+  ExitIfKept(**watcher, status);
+  return status;
 }
 
 // Jobs with different filters: the command runs once for each kind, as with rocprofv3,
@@ -206,6 +231,8 @@ void KeepHeapsSmall() {
 
 int main(int argc, char** argv) {
   rocattach::KeepHeapsSmall();
-  return rocattach::GuardedMain("rocattach-watch", rocattach::kExitCannotStart,
-                                rocattach::Main, argc, argv);
+  return rocattach::RunBelowParent([&] {
+    return rocattach::GuardedMain("rocattach-watch", rocattach::kExitCannotStart,
+                                  rocattach::Main, argc, argv);
+  });
 }

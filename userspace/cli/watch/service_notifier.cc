@@ -9,6 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/control_message.h"
+#include "userspace/cli/common/parent_process.h"
 
 namespace rocattach {
 namespace {
@@ -35,7 +37,7 @@ absl::Duration WatchdogInterval(const std::string& usec, const std::string& pid)
   if (!absl::SimpleAtoi(usec, &interval_usec) || interval_usec == 0) {
     return absl::ZeroDuration();
   }
-  if (!pid.empty() && (!absl::SimpleAtoi(pid, &meant) || meant != getpid())) {
+  if (!pid.empty() && (!absl::SimpleAtoi(pid, &meant) || meant != MainProcess())) {
     return absl::ZeroDuration();
   }
   return absl::Microseconds(interval_usec) / 2;
@@ -66,9 +68,11 @@ ServiceNotifier ServiceNotifier::FromEnvironment() {
 
 void ServiceNotifier::Send(const std::string& message) const {
   if (!socket_.valid()) return;
-  (void)sendto(socket_.get(), message.data(), message.size(),
-               MSG_NOSIGNAL | MSG_DONTWAIT,
-               reinterpret_cast<const sockaddr*>(&address_), address_size_);
+  // As the main process: a manager listens to no other (NotifyAccess=main). Root may
+  // name another process than its own.
+  const ucred sender = {MainProcess(), getuid(), getgid()};
+  (void)SendWithControl(socket_.get(), address_, address_size_, message,
+                        SCM_CREDENTIALS, BytesOf(sender));
 }
 
 void ServiceNotifier::Ready() {
@@ -85,6 +89,10 @@ void ServiceNotifier::Alive(absl::string_view status) {
   if (!IsDue()) return;
   last_ = Now();
   Send(absl::StrCat(watchdog_ ? "WATCHDOG=1\n" : "", "STATUS=", status));
+}
+
+void ServiceNotifier::Refused(absl::string_view why) {
+  Send(absl::StrCat("STATUS=", why));
 }
 
 void ServiceNotifier::Stopping() {

@@ -32,6 +32,8 @@ class ServiceNotifier {
   void Alive(absl::string_view status);
   // True if Alive would send something now.
   bool IsDue() const;
+  // The service does not start, and ends now. The manager keeps this line of text.
+  void Refused(absl::string_view why);
   // The service completes its output now, and then ends.
   void Stopping();
 

@@ -1,5 +1,7 @@
 #include "userspace/cli/watch/watch_announcement.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,7 +28,9 @@ void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
   for (const RejectedLibrary& library : scan.rejected) {
     rejected.push_back({{"path", library.path}, {"reason", library.reason}});
   }
+  // Not that of the process that was started, which is its parent.
   Json line = {{"event", "ready"},
+               {"pid", getpid()},
                {"hold", std::string(HoldModeName(watcher.hold_mode))},
                {"hold_reason", watcher.hold_mode_reason},
                {"realtime", watcher.realtime},
@@ -35,6 +39,7 @@ void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
                {"rejected", rejected},
                {"output", watcher.output}};
   if (!watcher.metrics_address.empty()) line["metrics"] = watcher.metrics_address;
+  if (!watcher.danger.empty()) line["danger"] = watcher.danger;
   out->AddEvent(line);
 }
 
@@ -61,6 +66,9 @@ void AnnounceWatcher(const WatchAnnouncement& watcher,
   if (options.json) return AnnounceToPrograms(watcher, out);
   const LibraryScan& scan = *watcher.libraries;
   ReportLibraries(scan, out);
+  if (!watcher.danger.empty()) {
+    out->Say(LogLevel::kWarning, "danger", absl::StrCat("WARNING: ", watcher.danger));
+  }
   if (options.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
     if (std::string by = copy.file.Writers(); !by.empty()) {

@@ -18,6 +18,7 @@ struct WatchAnnouncement {
   const LibraryScan* libraries = nullptr;
   std::string output;           // the recording's name
   std::string metrics_address;  // empty: metrics are not served
+  std::string danger;           // whom the probes may harm; empty: nobody
 };
 
 // Prints it: the hold mode, the library copies, where output goes.

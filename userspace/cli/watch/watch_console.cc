@@ -19,7 +19,10 @@
 #include "userspace/cli/watch/watch_summary.h"
 #include "userspace/cli/watch/watch_words.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/output_pause.h"
 #include "userspace/record/window_state.h"
+#include "userspace/stream/hold.h"
+#include "userspace/watch/translated_processes.h"
 
 namespace rocattach {
 namespace {
@@ -53,6 +56,13 @@ std::string Name(const v1::Process& process) {
   return absl::StrCat(process.comm(), " (pid ", process.pid(), ")");
 }
 
+// "held 395 us", or that no thread was.
+std::string StopText(const v1::WindowEvent& verdict) {
+  const uint64_t hold_ns = HoldNs(verdict);
+  return hold_ns == 0 ? "no thread was held"
+                      : absl::StrCat("held ", HumanDuration(hold_ns));
+}
+
 LogEntry EntryAbout(const v1::Process& process, LogLevel level, absl::string_view event,
                     std::string message) {
   return {.level = level,
@@ -77,7 +87,8 @@ void WatchConsole::Announce(const Watcher& watcher) {
                    .realtime = watcher.realtime(),
                    .libraries = &watcher.libraries(),
                    .output = watcher.output_name(),
-                   .metrics_address = watcher.metrics_address()},
+                   .metrics_address = watcher.metrics_address(),
+                   .danger = TranslatedProcesses::WhatIsLacking()},
                   options_, &out_);
 }
 
@@ -137,7 +148,8 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"retryable", verdict.retryable()},
                  {"target_modified", verdict.target_modified()},
                  {"detail", verdict.detail()},
-                 {"hold_ns", verdict.hold_ns()},
+                 {"hold_ns", HoldNs(verdict)},
+                 {"probe_ns", verdict.probe_ns()},
                  {"hit_ns", verdict.hit_ns()},
                  {"seized_ns", verdict.seized_ns()},
                  {"stopped_ns", verdict.stopped_ns()},
@@ -157,8 +169,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
     out_.Say(EntryAbout(
         process, LogLevel::kInfo, "attached",
-        absl::StrCat("attached to ", Name(process), ", held ",
-                     HumanDuration(verdict.released_ns() - verdict.hit_ns()))));
+        absl::StrCat("attached to ", Name(process), ", ", StopText(verdict))));
     return;
   }
   // What cannot be attached to is often started over and over.
@@ -263,7 +274,7 @@ void WatchConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_
     out_.AddEvent(line);
     return;
   }
-  for (const LeftOut& one : left_out) {
+  for (const LeftOut& one : ByReason(left_out)) {
     // Once for all processes: most have the same reason.
     if (!IsFirst(absl::StrCat("left out: ", one.Text()))) continue;
     out_.Say({.level = LogLevel::kWarning,
@@ -329,6 +340,23 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
   }
 }
 
+void WatchConsole::OnUnseenWork(const v1::Process& process, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    Json line = {{"event", "unseen_work"},
+                 {"pid", process.pid()},
+                 {"comm", process.comm()},
+                 {"library", process.hsa_library()},
+                 {"reason", why}};
+    out_.AddEvent(line);
+  } else {
+    out_.Say(
+        EntryAbout(process, LogLevel::kWarning, "unseen_work",
+                   absl::StrCat(Name(process), " (", process.hsa_library(),
+                                ") uses GPUs in a way that is not recorded: ", why)));
+  }
+}
+
 void WatchConsole::OnRecordingPaused(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {
@@ -337,8 +365,7 @@ void WatchConsole::OnRecordingPaused(const absl::Status& why) {
   } else {
     out_.Say({.level = LogLevel::kError,
               .event = "recording_paused",
-              .message = absl::StrCat("recording is paused: ",
-                                      CleanText(std::string(why.message())))});
+              .message = PausedText(why)});
   }
 }
 
@@ -387,6 +414,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"unfinished", account.unfinished()},
                  {"unseen", account.packets_unseen()},
                  {"not_believable", account.not_believable()},
+                 {"unseen_work", account.unseen_work()},
                  {"counted", account.counted_delivered()},
                  {"counted_dropped", account.counted_dropped()},
                  {"samples", account.samples_delivered()},
@@ -394,9 +422,9 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
     out_.AddEvent(line);
     return;
   }
-  if (options_.quiet && lost == 0 && account.not_believable().empty()) {
-    return;
-  }
+  const bool is_whole =
+      lost == 0 && account.not_believable().empty() && account.unseen_work().empty();
+  if (options_.quiet && is_whole) return;
   std::string more;
   if (account.counted_seen() > 0) {
     more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
@@ -408,7 +436,9 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   if (!account.not_believable().empty()) {
     more = ", losses UNKNOWN: its numbers are impossible";
   }
-  const bool is_whole = lost == 0 && account.not_believable().empty();
+  if (!account.unseen_work().empty()) {
+    absl::StrAppend(&more, ", and work that was NOT SEEN");
+  }
   out_.Say(EntryAbout(
       process, !is_whole ? LogLevel::kWarning : LogLevel::kInfo, "end",
       absl::StrCat(Name(process), " ", EndText(end), ": ",

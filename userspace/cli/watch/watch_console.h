@@ -34,6 +34,7 @@ class WatchConsole : public WatcherObserver {
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override;
   void OnNotBelievable(const v1::Process& process, const std::string& why) override;
+  void OnUnseenWork(const v1::Process& process, const std::string& why) override;
   void OnRecordingPaused(const absl::Status& why) override;
   void OnRecordingResumed(uint64_t records_lost) override;
   void OnSampling(const SamplingLevel& level, const std::string& why) override;

@@ -135,6 +135,7 @@ void WatchSummary::PrintJson(const RunResult& result) const {
                {"sampled_out", totals.sampled_out},
                {"unseen", totals.unseen},
                {"not_believable", totals.not_believable},
+               {"unseen_work", totals.unseen_work},
                {"events_lost", result.kernel.lost},
                {"claims_full", result.kernel.claims_full},
                {"over_budget", RefusalsJson(result.refusals)},
@@ -164,6 +165,12 @@ void WatchSummary::PrintLosses(const RunResult& result) const {
               absl::StrCat(count == 1 ? "1 process"
                                       : absl::StrCat(HumanCount(count), " processes"),
                            " reported impossible numbers, so the losses are unknown"));
+  }
+  if (const uint64_t count = result.totals.unseen_work; count > 0) {
+    out_->Say(LogLevel::kWarning, "unseen_work",
+              absl::StrCat(count == 1 ? "1 process"
+                                      : absl::StrCat(HumanCount(count), " processes"),
+                           " used GPUs in ways that are not recorded"));
   }
   for (const UserRefusals& user : result.refusals) {
     out_->Say({.level = LogLevel::kWarning,

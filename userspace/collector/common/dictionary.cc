@@ -4,6 +4,18 @@
 
 namespace rocattach::collector {
 
+bool Dictionary::Commit(uint64_t end) {
+  const uint64_t bytes = memory_->geometry().dictionary_bytes;
+  uint8_t* begin = memory_->base() + memory_->geometry().dictionary_offset;
+  while (committed_ < end) {
+    const uint64_t step =
+        bytes - committed_ < kCommitBytes ? bytes - committed_ : kCommitBytes;
+    if (!collector::Commit(begin + committed_, step)) return false;
+    committed_ += step;
+  }
+  return true;
+}
+
 uint32_t Dictionary::AppendBytes(rocattach_entry_kind kind, rocattach_entry* fixed,
                                  uint32_t fixed_bytes, const void* text,
                                  uint32_t text_bytes) {
@@ -11,7 +23,7 @@ uint32_t Dictionary::AppendBytes(rocattach_entry_kind kind, rocattach_entry* fix
   uint32_t bytes = (fixed_bytes + text_bytes + 7) & ~7u;
   TinyLockHolder hold(lock_);
   rocattach_control* c = memory_->control();
-  if (bytes > memory_->geometry().dictionary_bytes - used_) {
+  if (bytes > memory_->geometry().dictionary_bytes - used_ || !Commit(used_ + bytes)) {
     __atomic_fetch_add(&c->dictionary_dropped, 1u, __ATOMIC_RELAXED);
     return 0;
   }

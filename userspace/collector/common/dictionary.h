@@ -14,7 +14,7 @@ class Dictionary {
  public:
   void Init(Memory* memory) {
     memory_ = memory;
-    used_ = 0;
+    used_ = committed_ = 0;
     for (uint32_t& id : last_id_) id = 0;
   }
 
@@ -33,9 +33,12 @@ class Dictionary {
   uint32_t AppendBytes(rocattach_entry_kind kind, rocattach_entry* fixed,
                        uint32_t fixed_bytes, const void* text, uint32_t text_bytes);
 
+  // Makes sure that what is before `end` can be written, with the lock.
+  bool Commit(uint64_t end);
+
   Memory* memory_ = nullptr;
   TinyLock lock_;
-  uint64_t used_ = 0;
+  uint64_t used_ = 0, committed_ = 0;
   uint32_t last_id_[8] = {};
 };
 

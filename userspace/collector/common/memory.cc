@@ -25,6 +25,8 @@
 namespace rocattach::collector {
 namespace {
 
+uint32_t g_failed_call = ROCATTACH_SETUP_NONE;
+
 int OpenMemfd() {
   // Where vm.memfd_noexec is 2 only the first form is allowed; before Linux 6.3 only
   // the second one is known.
@@ -44,17 +46,29 @@ void Close(int fd) {
 
 // In a process that locks all its mappings (mlockall with MCL_FUTURE), a plain mmap
 // would populate every page, some 150 MB that are nearly unused. Inaccessible pages are
-// not populated.
-void* MapUnlocked(int fd, size_t bytes) {
+// not populated. Where munlock is denied (the filter of systemd-nspawn), the pages that
+// are used stay locked in such a process, and all others do not need it.
+int MapUnlocked(int fd, size_t bytes, void** mapped) {
   void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (base == MAP_FAILED) return MAP_FAILED;
-  if (munlock(base, bytes) == 0 && mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
-    return base;
+  if (base == MAP_FAILED) return Failed(ROCATTACH_SETUP_MMAP, errno);
+  (void)munlock(base, bytes);
+  if (mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) {
+    const int error = errno;
+    munmap(base, bytes);
+    return Failed(ROCATTACH_SETUP_MPROTECT, error);
   }
-  const int error = errno;
-  munmap(base, bytes);
-  errno = error;
-  return MAP_FAILED;
+  *mapped = base;
+  return 0;
+}
+
+int MapSealed(int fd, size_t bytes, void** mapped) {
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    return Failed(ROCATTACH_SETUP_FTRUNCATE, errno);
+  }
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return Failed(ROCATTACH_SETUP_FCNTL, errno);
+  }
+  return MapUnlocked(fd, bytes, mapped);
 }
 
 void FillControl(const rocattach_collector_config& config, const Geometry& g,
@@ -83,35 +97,70 @@ void FillControl(const rocattach_collector_config& config, const Geometry& g,
 
 }  // namespace
 
+// The kernel adds 0 to a word of each page: a fault that cannot be served there is an
+// error of the call, not a signal. Nobody waits for those words.
+bool Commit(void* begin, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  constexpr unsigned kAddNothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
+  ErrnoKeeper keep_errno;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
+  uintptr_t page = reinterpret_cast<uintptr_t>(begin) & ~(kPage - 1);
+  for (; page < end; page += kPage) {
+    const long result = syscall(SYS_futex, page, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0,
+                                nullptr, page, kAddNothing);
+    if (result < 0 && (errno == EFAULT || errno == ENOMEM)) return false;
+  }
+  return true;
+}
+
 int Memory::Create(const rocattach_collector_config& config) {
   Geometry geometry;
   if (!ComputeGeometry(config, &geometry)) return EINVAL;
   int fd = OpenMemfd();
-  if (fd < 0) return errno;
+  if (fd < 0) return Failed(ROCATTACH_SETUP_MEMFD_CREATE, errno);
   // Beyond the limit, ftruncate not only fails: SIGXFSZ kills the process.
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < geometry.total_bytes) {
+  const int unknown = getrlimit(RLIMIT_FSIZE, &limit) != 0 ? errno : 0;
+  if (unknown != 0 || limit.rlim_cur < geometry.total_bytes) {
     Close(fd);
-    return EFBIG;
+    return Failed(ROCATTACH_SETUP_FILE_SIZE, unknown != 0 ? unknown : EFBIG);
   }
-  void* base = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(geometry.total_bytes)) == 0 &&
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    base = MapUnlocked(fd, geometry.total_bytes);
-  }
-  int error = base == MAP_FAILED ? errno : 0;
+  void* base = nullptr;
+  int error = MapSealed(fd, geometry.total_bytes, &base);
   Close(fd);
   if (error != 0) return error;
   geometry_ = geometry;
   base_ = static_cast<uint8_t*>(base);
+  // What is read and written at any time.
+  if (!Commit(control(), sizeof(*control())) || !Commit(plan(), 1)) {
+    Discard();
+    return Failed(ROCATTACH_SETUP_COMMIT, ENOMEM);
+  }
   FillControl(config, geometry_, control());
   SetState(ROCATTACH_STATE_LOADED);
   return 0;
 }
 
+int Failed(rocattach_setup_call call, int error) {
+  StoreRelaxed(&g_failed_call, static_cast<uint32_t>(call));
+  return error;
+}
+
+rocattach_setup_call FailedCall() {
+  return static_cast<rocattach_setup_call>(LoadRelaxed(&g_failed_call));
+}
+
 void Memory::Discard() {
   if (base_ != nullptr) munmap(base_, geometry_.total_bytes);
   base_ = nullptr;
+}
+
+bool Memory::CommitInflight(uint32_t index) {
+  constexpr uint32_t kEntries = kCommitBytes / sizeof(rocattach_inflight);
+  if (index % kEntries != 0) return true;
+  const uint32_t left = geometry_.inflight_count - index;
+  return Commit(inflight(index),
+                (left < kEntries ? left : kEntries) * sizeof(rocattach_inflight));
 }
 
 void Memory::SetState(rocattach_collector_state state) {

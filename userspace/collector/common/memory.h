@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "userspace/abi/geometry.h"
+#include "userspace/abi/setup_failure.h"
 #include "userspace/abi/shared_memory.h"
 
 namespace rocattach::collector {
@@ -38,6 +39,9 @@ class Memory {
     return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
   }
 
+  // Makes sure that this entry can be accessed, if those before it can. See Commit().
+  bool CommitInflight(uint32_t index);
+
   void SetState(rocattach_collector_state state);
   // `text` is truncated if it does not fit.
   void Refuse(rocattach_collector_reason reason, const char* text);
@@ -46,6 +50,18 @@ class Memory {
   uint8_t* base_ = nullptr;
   Geometry geometry_;
 };
+
+// Makes sure that accesses to these pages do not fault for lack of memory, which is a
+// SIGBUS in memory that is shared: each page must have been committed before it is
+// accessed for the first time. False if there is none; the contents stay.
+bool Commit(void* begin, size_t bytes);
+
+// How much of a table is committed at a time.
+inline constexpr uint32_t kCommitBytes = 16384;
+
+// Notes which call of the start has failed; returns the error.
+int Failed(rocattach_setup_call call, int error);
+rocattach_setup_call FailedCall();
 
 // Private zeroed memory that is never given back; nullptr when there is none.
 void* AllocatePrivate(size_t bytes);

@@ -41,6 +41,7 @@ struct Op {
   bool resolved;         // nothing more can be learned from the signal
   bool timed;            // start and end are known
   uint64_t signal;       // its handle
+  uint64_t group;        // those with the same one end together; 0: alone
   uint64_t old_start;    // what the signal held before: GPU ticks, or a copy's value
   uint64_t old_end;
   uint64_t start;  // GPU ticks; system domain for a copy
@@ -52,7 +53,7 @@ struct Op {
 struct OpList {
   uint32_t head = kNoOp;
   uint32_t tail = kNoOp;
-  uint32_t count = 0;
+  uint32_t count = 0;  // of those that are not published; read without the lock, too
   uint32_t free_head = kNoOp;
   uint32_t free_count = 0;
 };

@@ -17,6 +17,7 @@ static_assert(int{kPhaseNone} == ROCATTACH_STATE_NONE &&
               int{kPhaseUnloaded} == ROCATTACH_STATE_UNLOADED);
 
 int Process::SetUp(const rocattach_collector_config& new_config, const Upcalls* calls) {
+  StoreRelaxed(&clock_offset_ns, new_config.clock_offset_ns);
   int error = guard.Arm();
   if (error == 0) error = memory.Create(new_config);
   if (error == 0) error = rings.Init(&memory);

@@ -11,24 +11,87 @@ uint32_t CurrentTid() {
   return static_cast<uint32_t>(syscall(SYS_gettid));
 }
 
+// The lock of the shared ring is held for well under a microsecond, unless its holder
+// has lost the CPU.
+constexpr uint32_t kSpins = 200;
+constexpr uint32_t kNaps = 1000;
+constexpr long kNapNs = 100'000;
+
 }  // namespace
+
+bool RingProducer::CommitSlots(uint64_t end) {
+  constexpr uint32_t kSlots = kCommitBytes / ROCATTACH_SLOT_BYTES;
+  if (end > slot_count) end = slot_count;
+  while (committed < end) {
+    const uint32_t left = slot_count - committed;
+    const uint32_t step = left < kSlots ? left : kSlots;
+    if (!collector::Commit(slots + size_t{committed} * ROCATTACH_SLOT_BYTES,
+                           size_t{step} * ROCATTACH_SLOT_BYTES)) {
+      return false;
+    }
+    committed += step;
+  }
+  return true;
+}
+
+// Only in its first round through the ring there are slots that are not committed.
+bool RingProducer::MakeRoom(uint32_t count) {
+  const uint64_t tail = LoadAcquire(&shared->tail);
+  const uint64_t used = head - tail;
+  // An invalid tail also counts as full.
+  if (used > slot_count || count > slot_count - used || !CommitSlots(head + count)) {
+    CountDropped();
+    return false;
+  }
+  room_end = tail + slot_count;
+  if (committed < slot_count && committed < room_end) room_end = committed;
+  return true;
+}
+
+// Asleep, because a thread with a real-time priority would keep the CPU from the holder
+// otherwise. Once one has waited in vain, others do not, until the holder goes on.
+bool RingHandle::WaitForShared() {
+  for (uint32_t i = 0; i < kSpins; ++i) {
+    __builtin_ia32_pause();
+    if (TryLockShared()) return true;
+  }
+  uint32_t* in_vain = &producer_->waited_in_vain;
+  for (uint32_t i = 0; i < kNaps && LoadRelaxed(in_vain) == 0; ++i) {
+    timespec nap = {0, kNapNs};
+    (void)syscall(SYS_nanosleep, &nap, nullptr);
+    if (TryLockShared()) return true;
+  }
+  StoreRelaxed(in_vain, 1u);
+  return false;
+}
 
 int RingSet::Init(Memory* memory) {
   memory_ = memory;
   const Geometry& g = memory->geometry();
-  auto* producers =
-      static_cast<RingProducer*>(AllocatePrivate(g.ring_count * sizeof(RingProducer)));
-  if (producers == nullptr) return ENOMEM;
+  auto* producers = static_cast<RingProducer*>(
+      AllocatePrivate((g.ring_count + 1) * sizeof(RingProducer)));
+  // What takes the place of a ring has a header that nobody reads.
+  auto* nowhere = static_cast<rocattach_ring*>(AllocatePrivate(sizeof(rocattach_ring)));
+  if (producers == nullptr || nowhere == nullptr) {
+    return Failed(ROCATTACH_SETUP_MMAP, ENOMEM);
+  }
+  if (!Commit(memory->ring(g.ring_count - 1), 1)) {
+    return Failed(ROCATTACH_SETUP_COMMIT, ENOMEM);
+  }
+  producers[g.ring_count] = RingProducer();
+  producers[g.ring_count].shared = nowhere;
+  producers[g.ring_count].dropped = &memory->control()->other_dropped;
   for (uint32_t i = 0; i < g.ring_count; ++i) {
     producers[i] = RingProducer();
     producers[i].shared = memory->ring(i);
+    producers[i].dropped = &memory->ring(i)->dropped;
     producers[i].slots =
         reinterpret_cast<uint8_t*>(memory->ring(i)) + ROCATTACH_RING_HEADER_BYTES;
     producers[i].slot_count = g.ring_slots;
   }
   if (!key_made_) {
     int error = pthread_key_create(&key_, &RingSet::Release);
-    if (error != 0) return error;
+    if (error != 0) return Failed(ROCATTACH_SETUP_KEY_CREATE, error);
     key_made_ = true;
   }
   // A forked child is initialised again with the forking thread's value still set.
@@ -55,9 +118,15 @@ void RingSet::NoteUsed(uint32_t index) {
   }
 }
 
+// Those that have been in use have one.
+bool RingSet::HasHeader(uint32_t index) {
+  return index < used() || Commit(memory_->ring(index), 1);
+}
+
 RingHandle RingSet::Claim() {
   uint32_t tid = CurrentTid();
   for (uint32_t i = 0; i + 1 < count_; ++i) {
+    if (!HasHeader(i)) return {&producers_[count_], tid, true};
     uint32_t expected = 0;
     uint32_t* owner = &producers_[i].shared->owner_tid;
     if (LoadRelaxed(owner) != 0) continue;
@@ -74,11 +143,15 @@ RingHandle RingSet::Claim() {
     StoreRelease(owner, 0u);
     break;
   }
+  return Share(tid);
+}
+
+RingHandle RingSet::Share(uint32_t tid) {
   // The service gives up a memory in which a ring is in use whose page was never
   // written. Those before the last one have an owner, unless there was no memory for the
   // thread's value.
   for (uint32_t i = 0; i + 1 < count_; ++i) {
-    __atomic_fetch_or(&producers_[i].shared->owner_tid, 0u, __ATOMIC_RELAXED);
+    if (!HasHeader(i)) return {&producers_[count_], tid, true};
   }
   StoreRelaxed(&producers_[count_ - 1].shared->owner_tid, tid);
   NoteUsed(count_ - 1);

@@ -17,21 +17,17 @@ namespace rocattach::collector {
 struct RingProducer {
   rocattach_ring* shared = nullptr;
   uint8_t* slots = nullptr;
+  uint64_t* dropped = nullptr;  // where losses are counted
   uint64_t head = 0;
-  uint64_t seen_tail = 0;  // consumer's position when last read
+  uint64_t room_end = 0;  // there was room up to this position when last looked
   uint32_t slot_count = 0;
+  uint32_t committed = 0;       // slots that can be written, see Commit() in memory.h
+  uint32_t waited_in_vain = 0;  // 1: for the lock of the shared ring, which is taken
 
   // Room for one 96-byte record, to be followed by Commit(). nullptr: the ring is full
   // and the loss is counted.
   void* Reserve() {
-    if (Unlikely(head - seen_tail >= slot_count)) {
-      seen_tail = LoadAcquire(&shared->tail);
-      // An invalid tail also counts as full.
-      if (head - seen_tail >= slot_count) {
-        StoreRelaxed(&shared->dropped, shared->dropped + 1);
-        return nullptr;
-      }
-    }
+    if (Unlikely(head >= room_end) && !MakeRoom(1)) return nullptr;
     return slots + (head & (slot_count - 1)) * ROCATTACH_SLOT_BYTES;
   }
   void Commit() {
@@ -44,13 +40,7 @@ struct RingProducer {
   // counted.
   template <typename Fill>
   bool PushGroupWith(uint32_t count, Fill fill) {
-    if (!Fits(count)) {
-      seen_tail = LoadAcquire(&shared->tail);
-      if (!Fits(count)) {
-        StoreRelaxed(&shared->dropped, shared->dropped + 1);
-        return false;
-      }
-    }
+    if (Unlikely(head + count > room_end) && !MakeRoom(count)) return false;
     for (uint32_t i = 0; i < count; ++i) {
       fill(i, slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES);
     }
@@ -59,11 +49,15 @@ struct RingProducer {
     return true;
   }
 
+  // Counts a record, or several that belong together, as lost. Threads that share a
+  // ring do so without its lock.
+  void CountDropped() { __atomic_fetch_add(dropped, uint64_t{1}, __ATOMIC_RELAXED); }
+
  private:
-  bool Fits(uint32_t count) const {
-    uint64_t used = head - seen_tail;
-    return used <= slot_count && count <= slot_count - used;
-  }
+  // False if there is no room for so many more; the loss is counted.
+  bool MakeRoom(uint32_t count);
+  // Commits the slots before this one; false if not all of them could be.
+  bool CommitSlots(uint64_t end);
 };
 
 // The calling thread's access to a ring. Cheap to copy; valid as long as the thread
@@ -83,7 +77,7 @@ class RingHandle {
   // `done()` is called in either case before another thread can publish in this ring.
   template <typename Fill, typename Done>
   bool PushWith(Fill fill, Done done) {
-    if (Unlikely(shared_)) LockShared();
+    if (Unlikely(shared_) && !LockShared()) return Lost(done);
     void* slot = producer_->Reserve();
     if (Likely(slot != nullptr)) {
       fill(slot);
@@ -128,7 +122,7 @@ class RingHandle {
   // The same for `count` records that belong together: `fill(i, void*)`.
   template <typename Fill, typename Done>
   bool PushGroupWith(uint32_t count, Fill fill, Done done) {
-    if (Unlikely(shared_)) LockShared();
+    if (Unlikely(shared_) && !LockShared()) return Lost(done);
     const bool pushed = producer_->PushGroupWith(count, fill);
     done();
     if (Unlikely(shared_)) UnlockShared();
@@ -140,14 +134,11 @@ class RingHandle {
   }
   template <typename Done>
   bool PushGroup(const void* records, uint32_t count, Done done) {
-    if (Unlikely(shared_)) LockShared();
     auto* from = static_cast<const uint8_t*>(records);
-    const bool pushed = producer_->PushGroupWith(count, [from](uint32_t i, void* slot) {
+    const auto fill = [from](uint32_t i, void* slot) {
       memcpy(slot, from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
-    });
-    done();
-    if (Unlikely(shared_)) UnlockShared();
-    return pushed;
+    };
+    return PushGroupWith(count, fill, done);
   }
   bool PushGroup(const void* records, uint32_t count) {
     return PushGroup(records, count, [] {});
@@ -178,12 +169,24 @@ class RingHandle {
   }
 
  private:
-  void LockShared() {
-    while (__atomic_exchange_n(&producer_->shared->lock, 1u, __ATOMIC_ACQUIRE) != 0) {
-      sched_yield();
-    }
+  // False if another thread has kept the lock for too long: it may be one that gets no
+  // CPU while a thread of ours with a real-time priority waits for it.
+  bool LockShared() { return Likely(TryLockShared()) || WaitForShared(); }
+  bool TryLockShared() {
+    return __atomic_exchange_n(&producer_->shared->lock, 1u, __ATOMIC_ACQUIRE) == 0;
   }
-  void UnlockShared() { StoreRelease(&producer_->shared->lock, 0u); }
+  bool WaitForShared();
+  void UnlockShared() {
+    StoreRelaxed(&producer_->waited_in_vain, 0u);
+    StoreRelease(&producer_->shared->lock, 0u);
+  }
+
+  template <typename Done>
+  bool Lost(Done done) {
+    producer_->CountDropped();
+    done();
+    return false;
+  }
 
   RingProducer* producer_ = nullptr;
   uint32_t tid_ = 0;
@@ -198,7 +201,8 @@ class RingSet {
   int Init(Memory* memory);
 
   // The calling thread's ring. After a thread-specific destructor ran, claims one
-  // again.
+  // again. Where there is no memory for one, everything is dropped, and counted in
+  // `other_dropped`; the next call tries again.
   RingHandle Mine() {
     auto value = reinterpret_cast<uintptr_t>(pthread_getspecific(key_));
     if (Likely(value != 0)) return Decode(value);
@@ -223,6 +227,10 @@ class RingSet {
     return {&producers_[(value >> 32) - 1], tid, false};
   }
   RingHandle Claim();
+  // The calling thread shares the last ring.
+  RingHandle Share(uint32_t tid);
+  // Whether the first page of a ring can be accessed.
+  bool HasHeader(uint32_t index);
   static void Release(void* value);
   // Notes that ring `index` is in use, before its first record.
   void NoteUsed(uint32_t index);

@@ -4,6 +4,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "userspace/collector/common/memory.h"
+#include "userspace/collector/common/unseen.h"
+
 namespace rocattach::collector {
 namespace {
 
@@ -26,8 +29,9 @@ int Worker::Start() {
   error = pthread_create(&thread, &attributes, &Worker::Main, this);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
-  if (error != 0) StoreRelease(&running_, 0u);
-  return error;
+  if (error == 0) return 0;
+  StoreRelease(&running_, 0u);
+  return Failed(ROCATTACH_SETUP_THREAD_CREATE, error);
 }
 
 void Worker::Wake() {
@@ -44,7 +48,10 @@ void Worker::Sleep(uint32_t seen, uint64_t timeout_ns, bool long_sleep) {
 void* Worker::Main(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach");
   auto* self = static_cast<Worker*>(self_pointer);
-  self->run_();
+  {
+    UnseenByThreadSanitizer unseen;
+    self->run_();
+  }
   StoreRelease(&self->running_, 0u);
   return nullptr;
 }

@@ -1,10 +1,11 @@
-// Layouts of the HSA runtime's API tables, ROCm 4.5 and later.
+// The HSA runtime's API tables, ROCm 4.5 and later.
 //
 // A tool gets pointers to two tables of function pointers, each after a version header
-// whose minor_id is the table's size in bytes. The core table has been 1016 bytes
-// throughout. The AMD extension table is not append-only: at 456 bytes (ROCm 5.6) two
-// functions were inserted at slot 16, and everything after them moved by two. So slots
-// are looked up by the size, never through a struct of a header file.
+// whose minor_id is the table's size in bytes. The core table's order has never changed.
+// That of the AMD extension table has: in ROCm 5.6 two functions were inserted at slot
+// 16, and development branches order its end in different ways. So the place of each of
+// its functions is read from the runtime's own code (live_table.h), and never taken from
+// its size, its version or a struct of a header file.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 
@@ -57,8 +58,11 @@ enum CoreSlot : uint32_t {
   kCoreMemoryCopy = 35,
   kCoreSignalDestroy = 38,
   kCoreSignalLoadRelaxed = 39,
+  kCoreSignalLoadScacquire = 40,
   kCoreSignalStoreRelaxed = 41,
   kCoreSignalStoreScrelease = 42,
+  kCoreSignalWaitRelaxed = 43,
+  kCoreSignalWaitScacquire = 44,
   kCoreExecutableDestroy = 84,
   kCoreExecutableFreeze = 86,
   kCoreExecutableSymbolGetInfo = 93,
@@ -67,37 +71,41 @@ enum CoreSlot : uint32_t {
   kCoreSignalSilentStoreScrelease = 103,
   kCoreExecutableIterateAgentSymbols = 123,
 };
-constexpr uint32_t kCoreTableBytes = 1016;
+// Up to hsa_executable_iterate_agent_symbols and three more; later runtimes may append.
+constexpr uint32_t kLeastCoreTableBytes = 1016;
+// ROCm 4.5.
+constexpr uint32_t kLeastAmdTableBytes = 400;
+// Far more than any table has.
+constexpr uint32_t kMostTableBytes = 4096;
 
-// Slots of the AMD extension table in one runtime. kNoSlot where it lacks the function.
+// Slots of the AMD extension table in one runtime. kNoSlot where it lacks the function,
+// or where its place could not be proven.
 constexpr uint32_t kNoSlot = UINT32_MAX;
 struct AmdSlots {
-  uint32_t profiling_set_profiler_enabled = 2;
-  uint32_t profiling_async_copy_enable = 3;
-  uint32_t profiling_get_async_copy_time = 5;
-  uint32_t profiling_convert_tick_to_system_domain = 6;
-  uint32_t async_function = 8;
-  uint32_t memory_pool_get_info = 11;
-  uint32_t agent_iterate_memory_pools = 12;
-  uint32_t memory_pool_allocate = 13;
-  uint32_t memory_pool_free = 14;
-  uint32_t memory_async_copy = 15;
+  uint32_t profiling_set_profiler_enabled = kNoSlot;
+  uint32_t profiling_async_copy_enable = kNoSlot;
+  uint32_t profiling_get_async_copy_time = kNoSlot;
+  uint32_t profiling_convert_tick_to_system_domain = kNoSlot;
+  uint32_t async_function = kNoSlot;
+  uint32_t memory_pool_get_info = kNoSlot;
+  uint32_t agent_iterate_memory_pools = kNoSlot;
+  uint32_t memory_pool_allocate = kNoSlot;
+  uint32_t memory_pool_free = kNoSlot;
+  uint32_t memory_async_copy = kNoSlot;
   uint32_t memory_async_copy_on_engine = kNoSlot;
-  uint32_t agents_allow_access = 17;
-  uint32_t pointer_info = 26;
-  uint32_t queue_intercept_create = 35;
-  uint32_t queue_intercept_register = 36;
-  uint32_t memory_async_copy_rect = 38;
-  // ROCr up to 5.7 asserts when a wrapped hardware queue overflows twice.
-  bool intercept_overflow_asserts = true;
+  uint32_t agents_allow_access = kNoSlot;
+  uint32_t pointer_info = kNoSlot;
+  uint32_t queue_intercept_create = kNoSlot;
+  uint32_t queue_intercept_register = kNoSlot;
+  uint32_t memory_async_copy_rect = kNoSlot;
+  uint32_t memory_async_batch_copy = kNoSlot;
+  uint32_t queue_get_info = kNoSlot;
+  uint32_t queue_create = kNoSlot;  // ROCm 10
 };
 
-// Looks `amd_ext_bytes` up. False: a size that no known runtime has.
-bool AmdSlotsForSize(uint32_t amd_ext_bytes, AmdSlots* slots);
-
-// Checks the root and both tables' versions and sizes, and reads nothing else. nullptr
-// if all are known, else the reason in words.
-const char* CheckTables(const ApiTableRoot* root, AmdSlots* slots);
+// Checks the root and both tables' sizes, and reads nothing else. nullptr if they can be
+// tables, else the reason in words.
+const char* CheckTables(const ApiTableRoot* root);
 
 }  // namespace rocattach::collector
 

@@ -14,8 +14,9 @@ uint64_t ValueOf(const Op& op) {
 
 }  // namespace
 
-void AppSignals::Track(uint32_t index) {
+void AppSignals::Track(uint32_t index, uint64_t group) {
   Op& op = ops_[index];
+  op.group = group;
   op.resolved = false;
   op.timed = false;
   Shard& shard = ShardOf(op.signal);
@@ -24,7 +25,8 @@ void AppSignals::Track(uint32_t index) {
   for (uint32_t i = shard.head; i != kNoOp;) {
     Op& other = ops_[i];
     uint32_t next = other.signal_next;
-    if (other.signal == op.signal) {
+    const bool together = group != 0 && other.group == group;
+    if (other.signal == op.signal && !together) {
       ambiguous |= !TryResolve(&other, /*signal_ends=*/true);
       Unlink(&shard, i);
     }
@@ -60,13 +62,14 @@ void AppSignals::Abandon(uint32_t index) {
   Unlink(&shard, index);
 }
 
-void AppSignals::ResolveAll(uint64_t signal) {
+void AppSignals::ResolveAll(uint64_t signal, bool read) {
   Shard& shard = ShardOf(signal);
   TinyLockHolder hold(shard.lock);
   for (uint32_t i = shard.head; i != kNoOp;) {
     uint32_t next = ops_[i].signal_next;
     if (ops_[i].signal == signal) {
-      TryResolve(&ops_[i], /*signal_ends=*/true);
+      if (read) TryResolve(&ops_[i], /*signal_ends=*/true);
+      ops_[i].resolved = true;
       Unlink(&shard, i);
     }
     i = next;
@@ -76,6 +79,10 @@ void AppSignals::ResolveAll(uint64_t signal) {
 // With the shard's lock. Fills in the times if the operation has finished. With
 // `signal_ends`, the operation is resolved even if it has not.
 bool AppSignals::TryResolve(Op* op, bool signal_ends) {
+  if (Unlikely(LoadAcquire(&stopped_) != 0)) {
+    op->resolved |= signal_ends;
+    return false;
+  }
   bool finished;
   if (op->copy) {
     // The runtime decrements at the end. A signal that is reused with its old value has

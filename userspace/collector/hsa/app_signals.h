@@ -14,20 +14,27 @@ namespace rocattach::collector {
 // finished once the signal's timestamps differ from those at capture: GPU ticks never
 // repeat. They must be read before the signal serves another packet and before it is
 // destroyed, and its memory must not be read after that: therefore this index from
-// signals to operations, and the calls on reuse and destruction.
+// signals to operations, and the calls on reuse and destruction. They are needed for as
+// long as anything is tracked, whether or not anything is recorded:
+//   1. A dispatch is captured, and recording stops.
+//   2. It ends. The application waits for it, sets its signal to 1 again and dispatches
+//      the next kernel with it, which ends as well.
+//   3. The worker, which had no CPU meanwhile, would take the second one's times.
 class AppSignals {
  public:
   void Init(Op* ops, const HsaFunctions* hsa) {
     ops_ = ops;
     hsa_ = hsa;
     tracked_ = 0;
+    stopped_ = 0;
     for (Shard& shard : shards_) shard.head = kNoOp;
   }
 
   // Starts to follow `ops[index].signal`. Reads the signal, so it must be alive, and
   // must not be visible to the GPU yet. If another operation still waits for the same
-  // signal, times could no longer be distinguished: both get none.
-  void Track(uint32_t index);
+  // signal, times could no longer be distinguished: both get none. Operations of one
+  // `group`, if it is not 0, begin and end together: all get the signal's times.
+  void Track(uint32_t index, uint64_t group = 0);
 
   // Checks whether the operation has finished. True if nothing more can be learned.
   bool Poll(uint32_t index);
@@ -37,10 +44,18 @@ class AppSignals {
 
   // The signal is about to be used for something that we do not track.
   void Reused(uint64_t signal) {
-    if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal);
+    if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/true);
+  }
+  // The signal may have been used again already: operations that depend on it get no
+  // times.
+  void Lost(uint64_t signal) {
+    if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/false);
   }
   // hsa_signal_destroy is about to run.
   void Destroying(uint64_t signal) { Reused(signal); }
+
+  // From here on nobody says which signals are reused or destroyed, so none is read.
+  void StopReading() { StoreRelease(&stopped_, 1u); }
 
   uint32_t tracked() const { return LoadRelaxed(&tracked_); }
 
@@ -55,13 +70,14 @@ class AppSignals {
     // Signals are 64-byte aligned, and often allocated contiguously.
     return shards_[((signal >> 6) ^ (signal >> 14)) % kShards];
   }
-  void ResolveAll(uint64_t signal);
+  void ResolveAll(uint64_t signal, bool read);
   bool TryResolve(Op* op, bool signal_ends);
   void Unlink(Shard* shard, uint32_t index);
 
   Op* ops_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;
   uint32_t tracked_ = 0;
+  uint32_t stopped_ = 0;
   Shard shards_[kShards];
 };
 

@@ -1,4 +1,6 @@
 // Arms the collector once the runtime is open.
+#include <stdio.h>
+
 #include "userspace/collector/hsa/backend.h"
 #include "userspace/collector/hsa/hooks.h"
 #include "userspace/collector/hsa/other_tool.h"
@@ -29,9 +31,10 @@ const BackendReason kDefaultBackend = {ROCATTACH_BACKEND_REASON_DEFAULT,
 // Reads the tables that were passed to OnLoad; the reason of a failure, or nullptr.
 // Does not change them.
 const char* HsaBackend::ReadTables(ApiTableRoot* root) {
-  const char* why = CheckTables(root, &amd_slots);
   PublishTableSizes(root);
-  if (root == nullptr || why != nullptr) return why;
+  LiveTables tables;
+  if (const char* why = ProveTables(root, &tables)) return why;
+  UseTables(tables);
   UnhookInit(root->core);
   if (HooksInPlace(root)) return nullptr;
   if (!functions.Load(root, amd_slots)) {
@@ -67,7 +70,7 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   core_table = root->core;
   tracker.clocks().Init(&functions);
   executables.Init(&functions, &agents, &p.dictionary, &kernels);
-  intercept.Init(&capture, &functions, amd_slots.intercept_overflow_asserts);
+  intercept.Init(&capture, &functions, intercept_overflow_asserts);
   if (LoadAcquire(&p.phase) == kPhaseLoaded) p.RegisterEnd();
   rocattach_control* control = p.memory.control();
   StoreRelaxed(&control->entry, static_cast<uint32_t>(entry));
@@ -79,13 +82,28 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   if (entry == ROCATTACH_ENTRY_PATH_TOOLS_LIB && !HooksInPlace(root)) {
     InstallHooks(root, amd_slots);
   }
-  if (entry == ROCATTACH_ENTRY_PATH_LATE) old_queues.Begin();
+  old_queues.Begin(/*late=*/entry == ROCATTACH_ENTRY_PATH_LATE);
   StoreRelaxed(&control->armed_ns, BootNs());
   StoreRelaxed(&control->record_kinds, ROCATTACH_PLAN_RECORD_DISPATCHES |
                                            ROCATTACH_PLAN_RECORD_COPIES |
                                            ROCATTACH_PLAN_RECORD_MEMORY);
-  p.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, reason.reason, reason.text);
+  PublishBackend(reason);
   p.memory.SetState(ROCATTACH_STATE_ARMED);
+}
+
+// Names what this runtime has and we do not understand, as far as there is room.
+void HsaBackend::PublishBackend(const BackendReason& reason) {
+  char text[sizeof(rocattach_control::backend_text)] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; unproven != 0 && UnprovenName(i) != nullptr; ++i) {
+    if ((unproven & 1u << i) == 0 || used >= sizeof(text)) continue;
+    const int more = snprintf(text + used, sizeof(text) - used, "%s%s",
+                              used == 0 ? "not understood in this runtime: " : ", ",
+                              UnprovenName(i));
+    if (more > 0) used += static_cast<size_t>(more);
+  }
+  g_process.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, reason.reason,
+                           used == 0 ? reason.text : text);
 }
 
 bool HsaBackend::Arm(ApiTableRoot* root, const BackendReason& backend_reason) {
@@ -120,8 +138,22 @@ bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
   }
   BeginRecording(
       live.late() ? ROCATTACH_ENTRY_PATH_LATE : ROCATTACH_ENTRY_PATH_LIVE_TABLE, root,
-      kDefaultBackend);
+      *live_reason);
   return true;
+}
+
+void HsaBackend::RefuseWithoutStack() {
+  TinyLockHolder hold(g_process.start_lock);
+  if (!WaitsForRuntime(LoadAcquire(&g_process.phase))) return;
+  g_process.Refuse(ROCATTACH_REASON_NO_MEMORY,
+                   "mmap, mprotect or rt_sigprocmask failed: no stack to arm on");
+}
+
+void HsaBackend::UseTables(const LiveTables& tables) {
+  amd_slots = tables.slots;
+  intercept_overflow_asserts = tables.intercept_overflow_asserts;
+  intercept_batches = tables.intercept_batches;
+  unproven = tables.unproven;
 }
 
 void HsaBackend::FindQueueOwner(const ApiTable* core) {

@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "userspace/collector/common/own_stack.h"
+
 namespace rocattach::collector {
 
 constinit QueueRegistry g_queues;
@@ -16,6 +18,9 @@ constexpr uint32_t kWorkerPatienceMsec = 10'000;
 // Operations that are published before the queue's lock is released to producers.
 constexpr uint32_t kChunk = 16;
 constexpr uint32_t kPatience = 256;
+// When the application has seen that something ended: how many unfinished operations to
+// look past. The packet processor has their signals' cache lines.
+constexpr uint32_t kSeenUnfinished = 4;
 
 }  // namespace
 
@@ -25,7 +30,7 @@ int HsaBackend::Init() {
   if (error != 0) return error;
   recording.Init(&p);
   capture.Init(&tracker, &kernels, &p);
-  doorbell.Init(&capture, &functions);
+  doorbell.Init(&capture, &functions, &recording);
   copies.Init(&tracker, &agents, &functions, &recording);
   return 0;
 }
@@ -34,6 +39,9 @@ void HsaBackend::StartAnewInChild() {
   const HsaFunctions runtimes = functions;
   ApiTable* const table = core_table;
   const AmdSlots slots = amd_slots;
+  const bool overflow_asserts = intercept_overflow_asserts;
+  const bool batches = intercept_batches;
+  const uint32_t not_proven = unproven;
   const bool own_queues = queues_are_the_runtimes;
   const LiveEntry entry = live;
   new (&g_queues) QueueRegistry();
@@ -44,6 +52,9 @@ void HsaBackend::StartAnewInChild() {
   functions = runtimes;
   core_table = table;
   amd_slots = slots;
+  intercept_overflow_asserts = overflow_asserts;
+  intercept_batches = batches;
+  unproven = not_proven;
 }
 
 void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
@@ -53,7 +64,12 @@ void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
   entry.packets = queue->size;
   entry.hsa_queue_id = queue->id;
   entry.created_ns = BootNs();
+  const bool in_device = q->in_device || IsInDevice(queue);
+  const bool has_metadata = HasMetadata(queue);
+  if (in_device || has_metadata) StoreRelaxed(&saw_device_ring, 1u);
   TinyLockHolder hold(q->lock);
+  q->in_device = in_device;
+  q->has_metadata = has_metadata;
   q->doorbell = queue->doorbell_signal;
   q->packets = static_cast<uint8_t*>(queue->base_address);
   q->mask = queue->size - 1;
@@ -63,6 +79,7 @@ void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
   q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
   q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = first;
   q->idled = 0;
+  q->watched = Queue::kNotWatched;
   q->submitted = q->confirmed = q->marked = 0;
   q->marker_count = 0;
   q->deferred = 0;
@@ -73,6 +90,27 @@ void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
   if (!intercepted) queues.Publish(q);
 }
 
+bool HsaBackend::IsInDevice(const hsa_queue_t* queue) const {
+  hsa_amd_pointer_info_t info = {};
+  info.size = sizeof(info);
+  if (functions.pointer_info(queue->base_address, &info, nullptr, nullptr, nullptr) !=
+          HSA_STATUS_SUCCESS ||
+      info.type == HSA_EXT_POINTER_TYPE_UNKNOWN) {
+    return false;
+  }
+  const Agent* owner = agents.Find(info.agentOwner);
+  return owner != nullptr && owner->gpu;
+}
+
+// A runtime that does not know the attribute has no such rings.
+bool HsaBackend::HasMetadata(hsa_queue_t* queue) const {
+  uint64_t value[8] = {};  // more than any attribute has
+  return functions.queue_get_info != nullptr &&
+         functions.queue_get_info(queue, kQueueInfoMetadataRing, value) ==
+             HSA_STATUS_SUCCESS &&
+         value[0] != 0;
+}
+
 void HsaBackend::PreparePool() {
   if (pool_failed || !pool_lock.TryLock()) return;
   if (!tracker.signals().ready() && !pool_failed) {
@@ -81,6 +119,11 @@ void HsaBackend::PreparePool() {
                   HSA_STATUS_SUCCESS;
   }
   pool_lock.Unlock();
+}
+
+void HsaBackend::PreparePoolOnOwnStack() {
+  // Without a pool, dispatches are recorded without their times.
+  if (!pool_failed && !OnOwnStack([this] { PreparePool(); })) pool_failed = true;
 }
 
 template <typename Function>
@@ -114,11 +157,34 @@ void HsaBackend::HarvestAll(RingHandle* ring, bool rest_too) {
   g_process.rings.UpdateTotals();
 }
 
+void HsaBackend::PublishSeen() {
+  RingHandle ring;
+  bool any = false;
+  for (uint32_t i = 0; i < queues.count(); ++i) {
+    Queue* q = queues.at(i);
+    if (LoadAcquire(&q->ops.count) == 0 || !q->patience.Lock(&q->lock)) continue;
+    if (!any) ring = g_process.rings.Mine();
+    any = true;
+    if (!q->closing && q->amd != nullptr) {
+      tracker.Harvest(&q->ops, capture.Context(q, &ring), UINT32_MAX, kSeenUnfinished);
+    }
+    if (q->intercepted) {
+      q->lock.Unlock();
+    } else {
+      doorbell.Leave(q, &ring);
+    }
+  }
+  if (!copies.Pending()) return;
+  if (!any) ring = g_process.rings.Mine();
+  copies.HarvestSeen(&ring);
+}
+
 bool HsaBackend::Tick(RingHandle* ring) {
   // A thread that shuts the runtime down keeps this lock.
   if (!runtime_lock.TryLock()) return false;
   bool busy = false;
   if (LoadAcquire(&g_process.phase) == kPhaseArmed) {
+    live.StoreAgain();
     const bool dispatches = recording.Dispatches();
     for (uint32_t i = 0; i < queues.count(); ++i) {
       Queue* q = queues.at(i);
@@ -180,8 +246,11 @@ void HsaBackend::End(bool in_use) {
   if (harvest) {
     ring = p.rings.Mine();
     CatchUpAll(&ring);
+    HarvestAll(&ring, /*rest_too=*/false);
   }
+  // From here on packets pass unseen, and with them the reuse of signals.
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseEnded));
+  tracker.app_signals().StopReading();
   if (harvest) HarvestAll(&ring, /*rest_too=*/true);
 }
 

@@ -40,6 +40,8 @@ extern QueueRegistry g_queues;
 // destroyed.
 struct HsaBackend {
   AmdSlots amd_slots;
+  bool intercept_overflow_asserts = false, intercept_batches = false;
+  uint32_t unproven = 0;  // as LiveTables has it
   HsaFunctions functions = {};
   ApiTable* core_table = nullptr;  // where the runtime keeps it, even when shut down
   Agents agents;
@@ -55,6 +57,8 @@ struct HsaBackend {
   HsaRecording recording;
   LiveEntry live;
   Reentry reentry;
+  // Why this backend is used, where the live table is the way in.
+  const BackendReason* live_reason = &kDefaultBackend;
   // Queues are created by the runtime's own function, not by a tool that takes them
   // over.
   bool queues_are_the_runtimes = true;
@@ -65,6 +69,9 @@ struct HsaBackend {
   uint64_t memory_operations = 0;  // recorded so far
   // A producer was seen that rings doorbells without calling the runtime.
   uint32_t saw_bypassed_doorbell = 0;
+  // A queue was seen whose ring is in device memory. The runtime's intercept queues
+  // would read and write it packet by packet, and know nothing of metadata.
+  uint32_t saw_device_ring = 0;
 
   // Call this once the process is set up. 0 or an errno value.
   int Init();
@@ -77,6 +84,8 @@ struct HsaBackend {
   // The same if our functions are in the live table. Also false while the runtime is
   // not open.
   bool ArmByLiveTable(ApiTableRoot* root);
+  // There is no memory for the stack that arming needs.
+  void RefuseWithoutStack();
   // From OnUnload: the runtime is about to free the objects behind its handles.
   void Unload();
   // Before hsa_shut_down, which may be the last one: publishes what has finished, and
@@ -91,20 +100,27 @@ struct HsaBackend {
   bool Tick(RingHandle* ring);
 
   // Starts to track a queue of the application, from packet `first` on: all before it
-  // have been rung for, or will be, without us.
+  // have been rung for, or will be, without us. `in_device` may have been set already.
   void Track(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
              bool profiled, uint64_t first);
   // Creates the signal pool if there is none yet.
   void PreparePool();
+  // The same for hooks, whose thread may have little stack.
+  void PreparePoolOnOwnStack();
   // Queues created from now on are intercept queues.
   bool UseIntercept() const {
     // A tool that takes over queues would not recognise ours.
     if (!queues_are_the_runtimes) return false;
+    if (intercept_batches || amd_slots.queue_intercept_register == kNoSlot)
+      return false;
     uint64_t flags = LoadRelaxed(&g_process.memory.control()->recording_flags);
     if ((flags & ROCATTACH_RECORDING_FORCE_INTERCEPT) != 0) return true;
     if ((flags & ROCATTACH_RECORDING_FORCE_DOORBELL) != 0) return false;
-    return LoadRelaxed(&saw_bypassed_doorbell) != 0;
+    return LoadRelaxed(&saw_bypassed_doorbell) != 0 &&
+           LoadRelaxed(&saw_device_ring) == 0;
   }
+  // Keeps what was found out about the tables.
+  void UseTables(const LiveTables& tables);
   // Finds out whether another tool takes over the runtime's queues.
   void FindQueueOwner(const ApiTable* core);
 
@@ -112,6 +128,9 @@ struct HsaBackend {
   // Only while we are armed: later rings do not pass through us, and do not count as
   // missed.
   void CatchUpAll(RingHandle* ring);
+  // The application has seen that an operation has ended: publishes what is in front of
+  // the oldest unfinished ones of each queue.
+  void PublishSeen();
   // Publishes finished operations of all queues. `rest_too`: unfinished ones as well.
   void HarvestAll(RingHandle* ring, bool rest_too);
 
@@ -123,6 +142,10 @@ struct HsaBackend {
   bool TickQueue(Queue* q, RingHandle* ring, bool recording);
   const char* ReadTables(ApiTableRoot* root);
   const char* ReadRuntime(rocattach_collector_reason* reason);
+  void PublishBackend(const BackendReason& reason);
+  // What a queue's packets lie in.
+  bool IsInDevice(const hsa_queue_t* queue) const;
+  bool HasMetadata(hsa_queue_t* queue) const;
   void BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
                       const BackendReason& reason);
   void PublishFinished(RingHandle* ring);

@@ -54,15 +54,15 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
                        uint64_t now_ns, uint32_t tid, RingHandle* ring) {
   DispatchOwners owners;
   if (Unlikely(plan() != nullptr) && !Selected(*q, *packet, &owners)) {
-    // Its signal is no longer the one that an earlier dispatch waits for.
-    return Barrier(packet->completion_signal.handle);
+    return Reuse(packet->completion_signal.handle);
   }
   if (Unlikely(SampledOut(owners, ring))) {
-    return Barrier(packet->completion_signal.handle);
+    return Reuse(packet->completion_signal.handle);
   }
   bool own = packet->completion_signal.handle == 0;
   uint32_t op = kNoOp;
-  if (Likely(!own || (tracker_->signals().ready() && tracker_->adds_signals()))) {
+  if (Likely(!own || (tracker_->signals().ready() && tracker_->adds_signals() &&
+                      !q->has_metadata))) {
     op = tracker_->Take(&q->ops);
     if (Unlikely(op == kNoOp)) {
       tracker_->Harvest(&q->ops, Context(q, ring), 8, kFullPatience);
@@ -70,6 +70,7 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
     }
   }
   if (Unlikely(op == kNoOp)) {
+    Reuse(packet->completion_signal.handle);
     rocattach_inflight entry;
     Fill(*q, *packet, index, now_ns, tid, owners, &entry);
     tracker_->PublishUntimed(entry, ring);
@@ -93,14 +94,23 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
 }
 
 void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring) {
-  hsa_kernel_dispatch_packet_t packet;
-  memcpy(&packet, q->packets + (index & q->mask) * sizeof(packet), sizeof(packet));
+  AqlPacket found;
+  memcpy(&found, q->packets + (index & q->mask) * sizeof(found), sizeof(found));
   // The slot belongs to the next producer once the write index has wrapped around.
   bool intact = WriteIndex(*q) - index <= uint64_t{q->mask} + 1;
   if (!intact) {
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     return;
   }
+  // It may have run already, and left its times in a signal that an earlier operation
+  // had.
+  Lost(found);
+  // The packet processor has overwritten the type, and nothing else.
+  const bool ext =
+      static_cast<VendorFormat>(found.any.format) == VendorFormat::kExtKernelDispatch &&
+      found.ext_dispatch.setup != 0;  // in others always 0
+  const hsa_kernel_dispatch_packet_t packet =
+      ext ? AsDispatch(found.ext_dispatch) : found.dispatch;
   // In all other packets at least one of these is reserved, and 0.
   bool dispatch = packet.kernel_object != 0 && packet.workgroup_size_x != 0 &&
                   packet.grid_size_x != 0;

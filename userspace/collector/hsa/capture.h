@@ -7,14 +7,10 @@
 #include "userspace/collector/common/kernel_table.h"
 #include "userspace/collector/common/process.h"
 #include "userspace/collector/hsa/op_tracker.h"
+#include "userspace/collector/hsa/packet.h"
 #include "userspace/collector/hsa/queue.h"
 
 namespace rocattach::collector {
-
-inline uint8_t PacketType(uint16_t header) {
-  return (header >> HSA_PACKET_HEADER_TYPE) &
-         ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
-}
 
 // Why a dispatch is recorded; zeros where no plan decides.
 struct DispatchOwners {
@@ -41,9 +37,25 @@ class Capture {
   void Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
                 uint64_t now_ns, uint32_t tid, RingHandle* ring);
 
-  // A packet of another type that may carry a completion signal.
-  void Barrier(uint64_t completion_signal) {
-    if (completion_signal != 0) tracker_->app_signals().Reused(completion_signal);
+  // A packet that is not recorded, of any type: its completion signal, if it has one, is
+  // no longer the one that an earlier operation waits for.
+  void Barrier(const AqlPacket& packet) {
+    ForEachCompletionSignal(packet, [this](uint64_t signal) { Reuse(signal); });
+  }
+
+  // A packet that is not recorded either, and may have run already.
+  void Lost(const AqlPacket& packet) {
+    ForEachCompletionSignal(packet, [this](uint64_t signal) {
+      if (signal != 0) tracker_->app_signals().Lost(signal);
+    });
+  }
+
+  // A packet that is no dispatch, while dispatches are recorded.
+  void Other(const AqlPacket& packet, RingHandle* ring) {
+    if (Unlikely(KindOf(packet) == PacketKind::kOpaque)) {
+      ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+    }
+    Barrier(packet);
   }
 
   // Records packet `index`, which the GPU has consumed already: its header is gone, but
@@ -56,6 +68,9 @@ class Capture {
   }
 
  private:
+  void Reuse(uint64_t signal) {
+    if (signal != 0) tracker_->app_signals().Reused(signal);
+  }
   // Writes all of an entry of the in-flight table but its kind.
   void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
             uint64_t now_ns, uint32_t tid, const DispatchOwners& owners,

@@ -22,11 +22,11 @@ void ClockSource::Init(const HsaFunctions* hsa) {
   if (frequency_ == 0) frequency_ = 1'000'000'000;
   if (frequency_ != 1'000'000'000) scale_shift_ = 1;
   uint64_t system = 0;
-  uint64_t before = BootNs();
+  const uint64_t before = OwnBootNs();
   if (hsa->system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &system) != HSA_STATUS_SUCCESS) {
     return;
   }
-  uint64_t now = before + (BootNs() - before) / 2;
+  const uint64_t now = before + (OwnBootNs() - before) / 2;
   uint64_t as_ns = scale_shift_ == 0 ? system : ScaleSystem(system);
   auto offset = static_cast<int64_t>(now - as_ns);
   if (offset > kSameClockNs || offset < -kSameClockNs) offset_ns_ = offset;

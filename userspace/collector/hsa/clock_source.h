@@ -23,10 +23,10 @@ class ClockSource {
   // implausible.
   bool Refresh(const Agent& agent, uint64_t ticks, ClockMap* map) const;
 
-  // System domain -> CLOCK_BOOTTIME.
+  // System domain -> CLOCK_BOOTTIME of the service.
   uint64_t SystemToBoot(uint64_t system) const {
-    return scale_shift_ == 0 ? system + static_cast<uint64_t>(offset_ns_)
-                             : ScaleSystem(system);
+    return ToServiceNs(scale_shift_ == 0 ? system + static_cast<uint64_t>(offset_ns_)
+                                         : ScaleSystem(system));
   }
 
   // Publishes the map's relation as a record, once a second per agent at most.

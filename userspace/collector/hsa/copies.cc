@@ -4,6 +4,8 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint32_t kExitPatienceMsec = 50;
+// Unfinished copies that are looked past.
+constexpr uint32_t kPatience = 64;
 
 uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
   if (!src_known || !dst_known) return ROCATTACH_COPY_UNKNOWN;
@@ -75,19 +77,27 @@ void Copies::DescribePointers(const void* dst, const void* src, rocattach_copy* 
 uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
                        RingHandle* ring) {
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
-  if (completion.handle == 0) return kNoOp;
   TinyLockHolder hold(lock_);
+  return Note(copy, completion, /*group=*/0, ring);
+}
+
+uint32_t Copies::Note(const rocattach_copy& copy, hsa_signal_t completion,
+                      uint64_t group, RingHandle* ring) {
+  if (completion.handle == 0) return kNoOp;
   if (!profiled_) {
     profiled_ = true;
     hsa_->async_copy_enable(true);
   }
   uint32_t op = tracker_->Take(&list_);
-  if (op == kNoOp) return kNoOp;
+  if (op == kNoOp) {
+    tracker_->app_signals().Reused(completion.handle);
+    return kNoOp;
+  }
   PackCopy(copy, tracker_->shared(op));
   Op& state = tracker_->op(op);
   state.copy = true;
   state.signal = completion.handle;
-  tracker_->app_signals().Track(op);
+  tracker_->app_signals().Track(op, group);
   tracker_->Append(&list_, op, OpKind::kCopy, 0, ring);
   return op;
 }
@@ -102,11 +112,72 @@ void Copies::Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& c
     return;
   }
   if (Unlikely(op == kNoOp)) {
-    rocattach_copy record = copy;
-    record.flags = ROCATTACH_DISPATCH_UNTIMED;
-    ring->PushCopy(record);
+    PublishUntimed(copy, ring);
     return;
   }
+  Harvest(ring);
+}
+
+void Copies::PublishUntimed(const rocattach_copy& copy, RingHandle* ring) {
+  rocattach_copy record = copy;
+  record.flags = ROCATTACH_DISPATCH_UNTIMED;
+  ring->PushCopy(record);
+}
+
+uint32_t Copies::KnownOps(const CopyOp* ops, uint32_t count) const {
+  return KnownCopyOps(ops, count, [this](hsa_agent_t agent) {
+    return agents_->Find(agent) != nullptr;
+  });
+}
+
+void Copies::BeginBatch(Batch* batch, RingHandle* ring) {
+  batch->known = KnownOps(batch->ops, batch->count);
+  bool room = true;
+  TinyLockHolder hold(lock_);
+  for (uint32_t i = 0; i < batch->known && room; ++i) {
+    const CopyOp& op = batch->ops[i];
+    uint64_t group = 0;
+    ForEachCopy(op, [&](const CopyEntry& c) {
+      if (!room) return;
+      const rocattach_copy copy =
+          Describe(c.dst_agent, c.src_agent, c.dst, c.src, c.bytes, ring);
+      if (group == 0) group = copy.correlation_id;
+      ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+      if (Note(copy, op.completion, group, ring) == kNoOp) {
+        // Counted again when it is known to have been submitted.
+        ring->Count(&rocattach_ring::copies_seen, static_cast<uint64_t>(-1));
+        room = false;
+        return;
+      }
+      ++batch->noted;
+      if (batch->first_group == 0) batch->first_group = group;
+      batch->last_group = group;
+    });
+  }
+}
+
+void Copies::BatchSubmitted(const Batch& batch, hsa_status_t status, RingHandle* ring) {
+  if (Unlikely(status != HSA_STATUS_SUCCESS)) {
+    if (batch.noted == 0) return;
+    TinyLockHolder hold(lock_);
+    const uint64_t gone =
+        tracker_->DiscardGroups(&list_, batch.first_group, batch.last_group, ring);
+    ring->Count(&rocattach_ring::copies_seen, ~gone + 1);
+    return;
+  }
+  uint64_t before = batch.noted;
+  for (uint32_t i = 0; i < batch.known; ++i) {
+    ForEachCopy(batch.ops[i], [&](const CopyEntry& c) {
+      if (before != 0) {
+        --before;
+        return;
+      }
+      ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+      PublishUntimed(Describe(c.dst_agent, c.src_agent, c.dst, c.src, c.bytes, ring),
+                     ring);
+    });
+  }
+  ring->Count(&rocattach_ring::packets_unseen, uint64_t{batch.count - batch.known});
   Harvest(ring);
 }
 
@@ -117,7 +188,13 @@ void Copies::Done(rocattach_copy* copy, RingHandle* ring) {
 
 void Copies::Harvest(RingHandle* ring) {
   if (LoadRelaxed(&list_.count) == 0 || !lock_.TryLock()) return;
-  tracker_->Harvest(&list_, Context(ring), UINT32_MAX, 64);
+  tracker_->Harvest(&list_, Context(ring), UINT32_MAX, kPatience);
+  lock_.Unlock();
+}
+
+void Copies::HarvestSeen(RingHandle* ring) {
+  if (!patience_.Lock(&lock_)) return;
+  tracker_->Harvest(&list_, Context(ring), UINT32_MAX, kPatience);
   lock_.Unlock();
 }
 

@@ -2,7 +2,9 @@
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_COPIES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_COPIES_H_
 
+#include "userspace/collector/common/patience.h"
 #include "userspace/collector/hsa/agents.h"
+#include "userspace/collector/hsa/batch_copy.h"
 #include "userspace/collector/hsa/op_tracker.h"
 #include "userspace/collector/hsa/recording.h"
 
@@ -36,13 +38,30 @@ class Copies {
   // A copy that has ended already.
   void Done(rocattach_copy* copy, RingHandle* ring);
 
+  // The copies of a batch.
+  struct Batch {
+    const CopyOp* ops = nullptr;
+    uint32_t count = 0;
+    uint32_t known = 0;  // operations that we understand, at the front
+    uint64_t noted = 0;  // copies of those, at the front, that will be timed
+    uint64_t first_group = 0, last_group = 0;
+  };
+  // How many operations at the front of a batch are understood.
+  uint32_t KnownOps(const CopyOp* ops, uint32_t count) const;
+  // As Begin() and Submitted(). Those of one operation have one completion signal, and get
+  // the same times. Operations in an unknown layout are only counted.
+  void BeginBatch(Batch* batch, RingHandle* ring);
+  void BatchSubmitted(const Batch& batch, hsa_status_t status, RingHandle* ring);
+
   // Publishes finished copies, unless another thread is doing so.
   void Harvest(RingHandle* ring);
+  // The same when the application has seen one end: waits for such a thread.
+  void HarvestSeen(RingHandle* ring);
   // Exit paths: publishes all finished copies, and then the unfinished ones, which are
   // no longer polled.
   void HarvestAll(RingHandle* ring);
   void PublishUnfinished(RingHandle* ring);
-  bool Pending() const { return LoadRelaxed(&list_.count) != 0; }
+  bool Pending() const { return LoadAcquire(&list_.count) != 0; }
 
   // The runtime is gone, and its profiling switch with it.
   void RuntimeGone() { profiled_ = false; }
@@ -51,12 +70,17 @@ class Copies {
 
  private:
   HarvestContext Context(RingHandle* ring) { return {nullptr, nullptr, ring}; }
+  // With the lock: the copy becomes an operation in flight; kNoOp if there is no room.
+  uint32_t Note(const rocattach_copy& copy, hsa_signal_t completion, uint64_t group,
+                RingHandle* ring);
+  void PublishUntimed(const rocattach_copy& copy, RingHandle* ring);
 
   OpTracker* tracker_ = nullptr;
   const Agents* agents_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;
   const HsaRecording* recording_ = nullptr;
   TinyLock lock_;
+  Patience patience_;  // of those that have seen a copy end
   OpList list_;
   bool profiled_ = false;
 };

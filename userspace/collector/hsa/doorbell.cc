@@ -38,9 +38,26 @@ void RaiseTo(uint64_t* counter, uint64_t value) {
   }
 }
 
+void LowerTo(uint64_t* counter, uint64_t value) {
+  uint64_t seen = LoadRelaxed(counter);
+  while (seen > value &&
+         !__atomic_compare_exchange_n(counter, &seen, value, true, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_RELAXED)) {
+  }
+}
+
+AqlPacket* PacketAt(const Queue& q, uint64_t index) {
+  return reinterpret_cast<AqlPacket*>(q.packets + (index & q.mask) * sizeof(AqlPacket));
+}
+
 }  // namespace
 
-void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
+void DoorbellCapture::Watch(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
+  LowerTo(&q->watched, LoadRelaxed(&q->rung));
+  Take(q, value, ring);
+}
+
+void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
   auto index = static_cast<uint64_t>(value);
   // Not a packet index of this queue, so not tracked.
   if (Unlikely(index - LoadRelaxed(&q->next) > 2 * (uint64_t{q->mask} + 1) &&
@@ -52,6 +69,7 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   if (Unlikely(index < LoadRelaxed(&q->resumed))) {
     // Recording began between two producers' rings, and this is the later one: the GPU
     // was rung past this packet before it was valid, and must be rung again.
+    Pass(*q, index);
     hsa_->signal_store_screlease(q->doorbell, value);
     return;
   }
@@ -105,7 +123,7 @@ void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
 bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
   uint64_t limit = LoadAcquire(&q->rung);
   StoreRelaxed(&q->looked, limit);
-  if (Unlikely(!q->profiled)) {
+  if (Unlikely(!q->profiled) && Recorded(*q, q->next)) {
     q->profiled = true;
     hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
   }
@@ -119,34 +137,74 @@ bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
   return forward;
 }
 
+void DoorbellCapture::Record(Queue* q, AqlPacket* packet, const AqlPacket& seen,
+                             uint64_t index, uint64_t now_ns, RingHandle* ring) {
+  const uint32_t tid = RingerOf(q, index, ring->tid());
+  if (Likely(&seen == packet && KindOf(seen) == PacketKind::kDispatch)) {
+    return capture_->Dispatch(q, &packet->dispatch, index, now_ns, tid, ring);
+  }
+  hsa_kernel_dispatch_packet_t dispatch = KindOf(seen) == PacketKind::kExtDispatch
+                                              ? AsDispatch(seen.ext_dispatch)
+                                              : seen.dispatch;
+  const uint64_t signal = dispatch.completion_signal.handle;
+  capture_->Dispatch(q, &dispatch, index, now_ns, tid, ring);
+  if (dispatch.completion_signal.handle != signal) {
+    // In both formats the signal is the last word.
+    StoreRelaxed(&packet->words[7], dispatch.completion_signal.handle);
+  }
+}
+
 void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
                            RingHandle* ring) {
   uint64_t size = uint64_t{q->mask} + 1;
   // `next` is also read without the lock, by Ring().
   for (; q->next < limit; StoreRelaxed(&q->next, q->next + 1)) {
     uint64_t index = q->next;
-    auto* packet = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
-        q->packets + (index & q->mask) * sizeof(hsa_kernel_dispatch_packet_t));
-    uint8_t type = PacketType(LoadAcquire(&packet->header));
+    AqlPacket* packet = PacketAt(*q, index);
+    AqlPacket copy;
+    const AqlPacket* seen = packet;
+    if (Unlikely(q->in_device)) {
+      ReadOnce(packet, &copy);
+      seen = &copy;
+    }
+    const uint8_t type = PacketType(LoadAcquire(&seen->any.header));
     // An invalid header belongs to a packet that is not yet written or already
     // consumed. A valid one may be that of packet `index + size`, but then its producer
     // raised the write index before it wrote the header that we have just read, and
     // waited for the read index before that.
     if (Unlikely(type == HSA_PACKET_TYPE_INVALID || WriteIndex(*q) - index > size)) {
       if (ReadIndex(*q) > index) {
+        if (!Recorded(*q, index)) {
+          capture_->Lost(*seen);
+          continue;
+        }
         capture_->Consumed(q, index, now_ns, ring);
         continue;
       }
-      if (type == HSA_PACKET_TYPE_INVALID) return;
+      if (type == HSA_PACKET_TYPE_INVALID) break;
     }
-    if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
-      capture_->Dispatch(q, packet, index, now_ns, RingerOf(q, index, ring->tid()),
-                         ring);
+    const PacketKind kind = KindOf(*seen);
+    if (!Recorded(*q, index)) {
+      capture_->Barrier(*seen);
+    } else if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
+      Record(q, packet, *seen, index, now_ns, ring);
     } else {
-      // All packet types have their completion signal in the last eight bytes.
-      capture_->Barrier(packet->completion_signal.handle);
+      capture_->Other(*seen, ring);
     }
   }
+  // Signals that were stored there are not ordered before the doorbell otherwise.
+  if (Unlikely(q->in_device)) _mm_sfence();
+}
+
+void DoorbellCapture::Pass(const Queue& q, uint64_t index) {
+  const AqlPacket* packet = PacketAt(q, index);
+  AqlPacket copy;
+  if (q.in_device) {
+    ReadOnce(packet, &copy);
+    packet = &copy;
+  }
+  if (PacketType(LoadAcquire(&packet->any.header)) == HSA_PACKET_TYPE_INVALID) return;
+  capture_->Barrier(*packet);
 }
 
 bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
@@ -174,6 +232,12 @@ void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {
   if (LoadRelaxed(&q->idled) != 0) {
     StoreRelaxed(&q->idled, 0u);
     StoreRelaxed(&q->deferred, 0u);
+    // One ring may be for several packets.
+    if (Unlikely(capture_->tracker().app_signals().tracked() != 0)) {
+      uint64_t passed = ReadIndex(*q);
+      if (index - passed > uint64_t{q->mask} + 1) passed = index;
+      for (; passed < index; ++passed) Pass(*q, passed);
+    }
     if (index > q->next) StoreRelaxed(&q->next, index);
     if (q->next > q->forwarded) q->forwarded = q->next;
     StoreRelaxed(&q->resumed, q->next);

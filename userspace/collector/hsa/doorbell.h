@@ -6,6 +6,7 @@
 #include "userspace/collector/hsa/capture.h"
 #include "userspace/collector/hsa/functions.h"
 #include "userspace/collector/hsa/queue.h"
+#include "userspace/collector/hsa/recording.h"
 
 namespace rocattach::collector {
 
@@ -21,16 +22,29 @@ namespace rocattach::collector {
 // itself), the worker checks again and forwards what has become valid.
 class DoorbellCapture {
  public:
-  void Init(Capture* capture, const HsaFunctions* hsa) {
+  // Without a `recording`, Ring() and Watch() alone decide what is recorded.
+  void Init(Capture* capture, const HsaFunctions* hsa,
+            const HsaRecording* recording = nullptr) {
     capture_ = capture;
     hsa_ = hsa;
+    recording_ = recording;
   }
 
   // The application rings `value` while we record. Never blocks: if another thread
   // holds the queue, that thread forwards this ring as well.
-  void Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+  void Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
+    if (Unlikely(LoadRelaxed(&q->watched) != Queue::kNotWatched)) {
+      StoreRelaxed(&q->watched, Queue::kNotWatched);
+    }
+    Take(q, value, ring);
+  }
 
-  // The application rings while we do not record; `store` is its own call.
+  // The application rings while we do not record, but an operation still depends on a
+  // signal of the application. The packets are captured in the same way, but only to see
+  // which signals they use.
+  void Watch(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+
+  // The application rings while we do neither; `store` is its own call.
   void RingIdle(Queue* q, hsa_signal_value_t value,
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
@@ -59,6 +73,14 @@ class DoorbellCapture {
   bool CatchUp(Queue* q, RingHandle* ring);
 
  private:
+  void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+  // Whether packet `index` was rung for while we recorded, or is looked at while we do.
+  bool Recorded(const Queue& q, uint64_t index) const {
+    return Likely(index < LoadRelaxed(&q.watched)) ||
+           (recording_ != nullptr && recording_->Dispatches());
+  }
+  // The packet is not captured; its completion signal may be one that we follow.
+  void Pass(const Queue& q, uint64_t index);
   // Captures what is possible, with the lock. True if the doorbell is to be rung for
   // all packets before `next`.
   bool Look(Queue* q, RingHandle* ring);
@@ -70,15 +92,20 @@ class DoorbellCapture {
   }
   // The rest of Leave(), after the unlock.
   void ServeMissed(Queue* q, RingHandle* ring);
-  // Recording begins with packet `index`: all packets before it were rung for without
+  // Packets are captured from `index` on: all packets before it were rung for without
   // us.
   void Resume(Queue* q, uint64_t index, RingHandle* ring);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);
   void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);
+  // Records `index`, a dispatch of any format. `packet` is where the GPU reads it, `seen`
+  // what it contains.
+  void Record(Queue* q, AqlPacket* packet, const AqlPacket& seen, uint64_t index,
+              uint64_t now_ns, RingHandle* ring);
 
   Capture* capture_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;
+  const HsaRecording* recording_ = nullptr;
 };
 
 }  // namespace rocattach::collector

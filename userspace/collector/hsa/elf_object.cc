@@ -89,6 +89,7 @@ bool ElfObject::Contains(const void* address, size_t bytes, uint32_t flags) cons
   return false;
 }
 
+// Bytes from `address` to the end of its executable segment; 0 if there is none.
 size_t ElfObject::CodeFrom(const void* address) const {
   const auto at = reinterpret_cast<uintptr_t>(address);
   for (size_t i = 0; i < header_count_; ++i) {
@@ -133,13 +134,17 @@ bool ElfObject::ReadTables(Tables* tables) const {
          (tables->gnu_hash != nullptr || tables->hash != nullptr);
 }
 
-const void* ElfObject::Function(const char* symbol) const {
+ElfObject::Code ElfObject::Function(const char* symbol) const {
   Tables tables;
-  if (!ReadTables(&tables)) return nullptr;
+  if (!ReadTables(&tables)) return {};
   const ElfW(Sym)* found =
       tables.gnu_hash != nullptr ? tables.FindGnu(symbol) : tables.FindPlain(symbol);
-  return found == nullptr ? nullptr
-                          : reinterpret_cast<const void*>(base_ + found->st_value);
+  if (found == nullptr) return {};
+  Code code;
+  code.address = reinterpret_cast<const void*>(base_ + found->st_value);
+  code.bytes = CodeFrom(code.address);
+  if (found->st_size != 0 && found->st_size < code.bytes) code.bytes = found->st_size;
+  return code;
 }
 
 }  // namespace rocattach::collector

@@ -26,12 +26,15 @@ class ElfObject {
   // (PF_R, PF_W, PF_X).
   bool Contains(const void* address, size_t bytes = 1, uint32_t flags = 0) const;
 
-  // Bytes from `address` to the end of its executable segment; 0 if there is none.
-  size_t CodeFrom(const void* address) const;
-
-  // Address of a function that this object defines and exports; nullptr if there is
-  // none. If a name has several versions, the first one in the table.
-  const void* Function(const char* symbol) const;
+  // A function that this object defines and exports. If a name has several versions,
+  // the first one in the table.
+  struct Code {
+    const void* address = nullptr;  // nullptr: there is none
+    // Up to the function's end, or to the end of its executable segment if the symbol
+    // has no size; 0 if it is in none.
+    size_t bytes = 0;
+  };
+  Code Function(const char* symbol) const;
 
  private:
   struct Tables;
@@ -43,6 +46,7 @@ class ElfObject {
         name_(info->dlpi_name != nullptr ? info->dlpi_name : "") {}
 
   bool ReadTables(Tables* tables) const;
+  size_t CodeFrom(const void* address) const;
 
   uintptr_t base_ = 0;
   const ElfW(Phdr) * headers_ = nullptr;

@@ -6,6 +6,7 @@
 #include <hsa/hsa_ext_amd.h>
 
 #include "userspace/collector/hsa/api_tables.h"
+#include "userspace/collector/hsa/batch_copy.h"
 
 namespace rocattach::collector {
 
@@ -16,6 +17,39 @@ using AsyncCopyOnEngine = hsa_status_t (*)(void* dst, hsa_agent_t dst_agent,
                                            const hsa_signal_t* dep_signals,
                                            hsa_signal_t completion_signal,
                                            int engine_id, bool force_copy_on_sdma);
+// hsa_amd_queue_create, which HIP uses since ROCm 10: several queues at once. As in
+// hsa_ext_amd.h of interface 1.31.
+struct QueueDescriptor {
+  static constexpr uint8_t kCompute = 0;        // engine_type; else copy engines, AIE
+  static constexpr uint16_t kRingInDevice = 1;  // flags
+
+  uint16_t version;
+  uint16_t flags;
+  uint8_t engine_type;
+  uint8_t reserved1[3];
+  uint32_t queue_bytes;
+  uint32_t priority;
+  void (*callback)(hsa_status_t status, hsa_queue_t* source, void* data);
+  void* data;
+  hsa_queue_t* queue;  // out; nullptr if it was not created
+  uint8_t engine[32];
+  uint32_t traffic_class;
+  uint8_t reserved2[20];
+};
+static_assert(sizeof(QueueDescriptor) == 96, "as the runtime has it");
+// A descriptor of a version that we do not know may be laid out in another way. True if
+// what is said of the queue, after its creation, is true of it.
+bool DescribesQueue(const QueueDescriptor& descriptor);
+using AmdQueueCreate = hsa_status_t (*)(hsa_agent_t agent, QueueDescriptor* descriptors,
+                                        uint32_t count);
+// hsa_amd_queue_get_info, ROCm 6.4: attributes are appended.
+enum QueueInfo : uint32_t {
+  kQueueInfoAgent = 0,
+  kQueueInfoMetadataRing = 8,  // address of a ring beside that of the packets, or null
+  kQueueInfoEngineType = 10,   // as QueueDescriptor::engine_type
+};
+using QueueGetInfo = hsa_status_t (*)(hsa_queue_t* queue, uint32_t attribute,
+                                      void* value);
 // Tools-only functions, declared in no C header.
 using InterceptWriter = void (*)(const void* packets, uint64_t count);
 using InterceptHandler = void (*)(const void* packets, uint64_t count,
@@ -51,6 +85,9 @@ struct HsaFunctions {
   decltype(&::hsa_memory_copy) memory_copy;
   decltype(&::hsa_signal_destroy) signal_destroy;
   decltype(&::hsa_signal_load_relaxed) signal_load_relaxed;
+  decltype(&::hsa_signal_load_scacquire) signal_load_scacquire;
+  decltype(&::hsa_signal_wait_relaxed) signal_wait_relaxed;
+  decltype(&::hsa_signal_wait_scacquire) signal_wait_scacquire;
   decltype(&::hsa_signal_store_relaxed) signal_store_relaxed;
   decltype(&::hsa_signal_store_screlease) signal_store_screlease;
   decltype(&::hsa_signal_silent_store_relaxed) signal_silent_store_relaxed;
@@ -71,13 +108,18 @@ struct HsaFunctions {
   decltype(&::hsa_amd_memory_pool_free) memory_pool_free;
   decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
   AsyncCopyOnEngine memory_async_copy_on_engine;  // nullptr where there is none
+  AmdQueueCreate amd_queue_create;                // the same
+  AsyncBatchCopy memory_async_batch_copy;         // the same
+  QueueGetInfo queue_get_info;                    // the same
   decltype(&::hsa_amd_agents_allow_access) agents_allow_access;
   decltype(&::hsa_amd_pointer_info) pointer_info;
   QueueInterceptCreate queue_intercept_create;
   QueueInterceptRegister queue_intercept_register;
   decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
 
-  // Reads all of them. False if a required slot is null.
+  // Reads all of them. False if a slot of the core table is null. Where a function of the
+  // AMD extension table is missing, one that fails is put in its place; nullptr only
+  // where it says so.
   bool Load(const ApiTableRoot* root, const AmdSlots& slots);
 };
 

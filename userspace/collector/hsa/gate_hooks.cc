@@ -4,16 +4,31 @@
 namespace rocattach::collector {
 namespace {
 
-template <typename F>
-bool Swap(ApiTable* table, uint32_t slot, F ours, F* next) {
-  if (slot == kNoSlot) return true;
-  auto there = reinterpret_cast<F>(LoadAcquire(&table->slots[slot]));
-  if (there == nullptr) return false;
-  if (there == ours) return true;
-  *next = there;
-  StoreRelease(&table->slots[slot], reinterpret_cast<void*>(ours));
-  return true;
-}
+// Stores our functions in the place of others, which they call.
+class Swapper {
+ public:
+  // `again`: they have been stored before.
+  Swapper(const ElfObject& runtime, bool again) : runtime_(runtime), again_(again) {}
+
+  template <typename F>
+  bool Swap(ApiTable* table, uint32_t slot, F ours, F* next) const {
+    if (slot == kNoSlot) return true;
+    auto there = reinterpret_cast<F>(LoadAcquire(&table->slots[slot]));
+    if (there == nullptr) return false;
+    if (there == ours) return true;
+    if (again_ && there != *next &&
+        !runtime_.Contains(reinterpret_cast<const void*>(there), 1, PF_X)) {
+      return true;
+    }
+    StoreRelease(next, there);
+    StoreRelease(&table->slots[slot], reinterpret_cast<void*>(ours));
+    return true;
+  }
+
+ private:
+  const ElfObject& runtime_;
+  const bool again_;
+};
 
 }  // namespace
 
@@ -39,6 +54,28 @@ struct GateHooks {
     // Nobody else knows the queue yet.
     if (status == HSA_STATUS_SUCCESS && g_process.guard.Ours()) {
       g.AddDoorbell((*queue)->doorbell_signal.handle);
+    }
+    return status;
+  }
+
+  static hsa_status_t AmdCreate(hsa_agent_t agent, QueueDescriptor* descriptors,
+                                uint32_t count) {
+    RingGate& g = g_ring_gate;
+    const hsa_status_t status = g.next_.amd_queue_create(agent, descriptors, count);
+    if (descriptors == nullptr || !g_process.guard.Ours()) return status;
+    // What the descriptors say after an error may not be the runtime's.
+    if (status != HSA_STATUS_SUCCESS) {
+      StoreRelease(&g.any_signal_, 1u);
+      return status;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      const hsa_queue_t* queue = descriptors[i].queue;
+      if (DescribesQueue(descriptors[i])) {
+        g.AddDoorbell(queue->doorbell_signal.handle);
+      } else {
+        // Its doorbell may be any signal.
+        StoreRelease(&g.any_signal_, 1u);
+      }
     }
     return status;
   }
@@ -95,13 +132,17 @@ struct GateHooks {
   // A copy of nothing is no copy: the runtime does not even use its signal.
   template <typename Submit>
   static hsa_status_t Copy(uint64_t bytes, Submit submit) {
+    return Copies(bytes != 0 ? 1 : 0, submit);
+  }
+  template <typename Submit>
+  static hsa_status_t Copies(uint64_t copies, Submit submit) {
     RingGate& g = g_ring_gate;
-    if (bytes == 0) return submit();
+    if (copies == 0) return submit();
     g.copies_.Enter(&g.inside_copies_);
     const bool counted = LoadAcquire(&g.count_copies_) != 0;
     const hsa_status_t status = submit();
     if (counted && status == HSA_STATUS_SUCCESS) {
-      __atomic_fetch_add(&g.copies_submitted_, 1u, __ATOMIC_RELEASE);
+      __atomic_fetch_add(&g.copies_submitted_, copies, __ATOMIC_RELEASE);
     }
     Gate::Leave(&g.inside_copies_);
     return status;
@@ -140,46 +181,78 @@ struct GateHooks {
                                                       deps, completion);
     });
   }
+  static hsa_status_t AsyncBatchCopy(const CopyOp* ops, uint32_t count,
+                                     uint32_t num_deps, const hsa_signal_t* deps) {
+    uint64_t copies = 0;
+    const auto any = [](hsa_agent_t agent) { return agent.handle != 0; };
+    for (uint32_t i = 0, known = KnownCopyOps(ops, count, any); i < known; ++i) {
+      copies += MostCopies(ops[i]);
+    }
+    return Copies(copies, [&] {
+      return g_ring_gate.next_.memory_async_batch_copy(ops, count, num_deps, deps);
+    });
+  }
 };
 
-const char* RingGate::Install(void* tables, bool from_start) {
-  auto* root = static_cast<ApiTableRoot*>(tables);
-  AmdSlots slots;
-  if (const char* why = CheckTables(root, &slots)) return why;
-  ApiTable* core = root->core;
-  ApiTable* amd = root->amd_ext;
+const char* RingGate::Install(const ApiTableRoot& root, const AmdSlots& slots,
+                              bool from_start) {
+  if (slots.async_function == kNoSlot || slots.memory_async_copy == kNoSlot) {
+    return "functions of the runtime that are needed for it are not understood";
+  }
   next_.async_function = reinterpret_cast<decltype(next_.async_function)>(
-      amd->slots[slots.async_function]);
+      root.amd_ext->slots[slots.async_function]);
   if (next_.async_function == nullptr)
     return "the runtime's API table has a null entry";
+  root_ = root;
+  slots_ = slots;
+  from_start_ = from_start;
+  (void)ElfObject::Find(root.core, &runtime_);
   if (!from_start) StoreRelease(&any_signal_, 1u);
+  const char* why = Store(/*again=*/false);
+  installed_ = installed_ || why == nullptr;
+  return why;
+}
+
+void RingGate::StoreAgain() {
+  if (installed_) (void)Store(/*again=*/true);
+}
+
+const char* RingGate::Store(bool again) {
+  ApiTable* core = root_.core;
+  ApiTable* amd = root_.amd_ext;
+  const AmdSlots& slots = slots_;
   using H = GateHooks;
+  const Swapper s(runtime_, again);
   bool whole =
-      Swap(core, kCoreSignalStoreRelaxed, &H::Store<&Next::signal_store_relaxed>,
-           &next_.signal_store_relaxed) &&
-      Swap(core, kCoreSignalStoreScrelease, &H::Store<&Next::signal_store_screlease>,
-           &next_.signal_store_screlease) &&
-      Swap(core, kCoreSignalSilentStoreRelaxed,
-           &H::Store<&Next::signal_silent_store_relaxed>,
-           &next_.signal_silent_store_relaxed) &&
-      Swap(core, kCoreSignalSilentStoreScrelease,
-           &H::Store<&Next::signal_silent_store_screlease>,
-           &next_.signal_silent_store_screlease) &&
-      Swap(core, kCoreQueueCreate, &H::QueueCreate, &next_.queue_create) &&
-      Swap(core, kCoreQueueDestroy, &H::QueueDestroy, &next_.queue_destroy) &&
-      Swap(amd, slots.memory_async_copy, &H::AsyncCopy, &next_.memory_async_copy) &&
-      Swap(amd, slots.memory_async_copy_on_engine, &H::AsyncCopyOnEngine,
-           &next_.memory_async_copy_on_engine) &&
-      Swap(amd, slots.memory_async_copy_rect, &H::AsyncCopyRect,
-           &next_.memory_async_copy_rect);
+      s.Swap(core, kCoreSignalStoreRelaxed, &H::Store<&Next::signal_store_relaxed>,
+             &next_.signal_store_relaxed) &&
+      s.Swap(core, kCoreSignalStoreScrelease, &H::Store<&Next::signal_store_screlease>,
+             &next_.signal_store_screlease) &&
+      s.Swap(core, kCoreSignalSilentStoreRelaxed,
+             &H::Store<&Next::signal_silent_store_relaxed>,
+             &next_.signal_silent_store_relaxed) &&
+      s.Swap(core, kCoreSignalSilentStoreScrelease,
+             &H::Store<&Next::signal_silent_store_screlease>,
+             &next_.signal_silent_store_screlease) &&
+      s.Swap(core, kCoreQueueCreate, &H::QueueCreate, &next_.queue_create) &&
+      s.Swap(core, kCoreQueueDestroy, &H::QueueDestroy, &next_.queue_destroy) &&
+      s.Swap(amd, slots.memory_async_copy, &H::AsyncCopy, &next_.memory_async_copy) &&
+      s.Swap(amd, slots.memory_async_copy_on_engine, &H::AsyncCopyOnEngine,
+             &next_.memory_async_copy_on_engine) &&
+      s.Swap(amd, slots.memory_async_copy_rect, &H::AsyncCopyRect,
+             &next_.memory_async_copy_rect) &&
+      s.Swap(amd, slots.memory_async_batch_copy, &H::AsyncBatchCopy,
+             &next_.memory_async_batch_copy) &&
+      s.Swap(amd, slots.queue_create, &H::AmdCreate, &next_.amd_queue_create);
   // How often a program has opened the runtime is only known from the start on.
-  if (whole && from_start) {
-    users_ = 1;
-    kept_open_ = false;
-    whole = Swap(core, kCoreInit, &H::Init, &next_.init) &&
-            Swap(core, kCoreShutDown, &H::ShutDown, &next_.shut_down);
+  if (whole && from_start_) {
+    if (!again) {
+      users_ = 1;
+      kept_open_ = false;
+    }
+    whole = s.Swap(core, kCoreInit, &H::Init, &next_.init) &&
+            s.Swap(core, kCoreShutDown, &H::ShutDown, &next_.shut_down);
   }
-  installed_ = installed_ || whole;
   return whole ? nullptr : "the runtime's API table has a null entry";
 }
 

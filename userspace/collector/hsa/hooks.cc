@@ -5,6 +5,7 @@
 // its object's lock guards.
 #include "userspace/collector/hsa/hooks.h"
 
+#include "userspace/collector/common/own_stack.h"
 #include "userspace/collector/hsa/backend.h"
 
 namespace rocattach::collector {
@@ -15,10 +16,15 @@ constexpr uint32_t kCostSample = 64;
 
 using SignalStore = decltype(&::hsa_signal_store_relaxed);
 
-void Ring(Queue* q, hsa_signal_value_t value) {
+void Ring(Queue* q, hsa_signal_value_t value, bool recording) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
-  if (Unlikely(!h.tracker.signals().ready())) h.PreparePool();
+  if (Unlikely(!recording)) {
+    RingHandle ring = p.rings.Mine();
+    h.doorbell.Watch(q, value, &ring);
+    return p.worker.Nudge();
+  }
+  if (Unlikely(!h.tracker.signals().ready())) h.PreparePoolOnOwnStack();
   RingHandle ring = p.rings.Mine();
   uint64_t start = 0;
   bool sample = value % kCostSample == 0;
@@ -33,6 +39,17 @@ void Ring(Queue* q, hsa_signal_value_t value) {
 
 __attribute__((noinline)) Queue* FindOldQueue(hsa_signal_t signal,
                                               hsa_signal_value_t value) {
+  HsaBackend& h = g_hsa;
+  // Several threads may come with the first rings of a queue. One of them makes the pool;
+  // what the others dispatch before it is there would have no times.
+  if (h.recording.Dispatches() && !h.tracker.signals().ready()) {
+    ErrnoKeeper keep_errno;
+    h.PreparePoolOnOwnStack();
+    for (int i = 0; i < 1000 && !h.tracker.signals().ready() && !h.pool_failed; ++i) {
+      const timespec nap = {0, 100'000};
+      nanosleep(&nap, nullptr);
+    }
+  }
   RingHandle ring = g_process.rings.Mine();
   return g_hsa.old_queues.FindByDoorbell(signal, value, &ring);
 }
@@ -47,7 +64,12 @@ inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore sto
     q = FindOldQueue(signal, value);
   }
   if (q == nullptr) return store(signal, value);
-  if (h.recording.Dispatches()) return Ring(q, value);
+  const bool recording = h.recording.Dispatches();
+  // While an operation depends on a signal of the application, packets are looked at:
+  // one of them may use the signal again.
+  if (recording || Unlikely(h.tracker.app_signals().tracked() != 0)) {
+    return Ring(q, value, recording);
+  }
   h.doorbell.RingIdle(q, value, store);
 }
 
@@ -64,6 +86,27 @@ void HookSignalSilentStoreScrelease(hsa_signal_t signal, hsa_signal_value_t valu
   Store(signal, value, g_hsa.functions.signal_silent_store_screlease);
 }
 
+// The application has seen that something has ended. What has ended by then is published
+// now, because the process may end at any time without exit handlers: by `_exit`, as
+// Python's worker processes do, or by SIGKILL. While a signal is polled its value is
+// greater than 0.
+inline hsa_signal_value_t Seen(hsa_signal_value_t value) {
+  if (value <= 0 && g_process.Live()) g_hsa.PublishSeen();
+  return value;
+}
+
+template <auto kLoad>
+hsa_signal_value_t HookSignalLoad(hsa_signal_t signal) {
+  return Seen((g_hsa.functions.*kLoad)(signal));
+}
+
+template <auto kWait>
+hsa_signal_value_t HookSignalWait(hsa_signal_t signal, hsa_signal_condition_t condition,
+                                  hsa_signal_value_t compare, uint64_t timeout,
+                                  hsa_wait_state_t state) {
+  return Seen((g_hsa.functions.*kWait)(signal, condition, compare, timeout, state));
+}
+
 hsa_status_t HookSignalDestroy(hsa_signal_t signal) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
@@ -78,7 +121,7 @@ void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
   auto* q = static_cast<Queue*>(data);
   if (!p.Live() || LoadAcquire(&q->amd) == nullptr) return writer(packets, count);
   bool recording = h.recording.Dispatches();
-  if (!h.tracker.signals().ready()) h.PreparePool();
+  if (!h.tracker.signals().ready()) h.PreparePoolOnOwnStack();
   RingHandle ring = p.rings.Mine();
   h.intercept.Handle(q, packets, count, user_index, writer, recording, &ring);
   p.worker.Nudge();
@@ -120,7 +163,7 @@ hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   bool recording = h.recording.Dispatches();
   if (recording) {
     // Here rather than at the first ring, which other threads might wait for.
-    h.PreparePool();
+    h.PreparePoolOnOwnStack();
     h.functions.set_profiler_enabled(*queue, 1);
   }
   h.Track(q, *queue, *known, intercepted, recording, /*first=*/0);
@@ -177,6 +220,30 @@ hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
     return CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
                              group_bytes, queue);
   });
+}
+
+// Called through first: the runtime keeps what it could create of a batch. A queue that is
+// not understood here is found by its first ring, if it is one of packets.
+hsa_status_t HookAmdQueueCreate(hsa_agent_t agent, QueueDescriptor* descriptors,
+                                uint32_t count) {
+  HsaBackend& h = g_hsa;
+  const hsa_status_t status = h.functions.amd_queue_create(agent, descriptors, count);
+  // After an error nobody knows whether the runtime has read them all, nor whether what
+  // is said of queues is its own. Those that there are all the same are found later.
+  if (status != HSA_STATUS_SUCCESS || descriptors == nullptr) return status;
+  for (uint32_t i = 0; i < count; ++i) {
+    QueueDescriptor& d = descriptors[i];
+    if (!DescribesQueue(d)) continue;
+    if (d.engine_type != QueueDescriptor::kCompute) {
+      h.old_queues.Exclude(d.queue->doorbell_signal);
+      continue;
+    }
+    MakeQueue(agent, &d.queue, [&](Queue* q, bool*) {
+      if (q != nullptr) q->in_device = (d.flags & QueueDescriptor::kRingInDevice) != 0;
+      return HSA_STATUS_SUCCESS;
+    });
+  }
+  return status;
 }
 
 hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
@@ -242,7 +309,10 @@ hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* optio
   HsaBackend& h = g_hsa;
   hsa_status_t status = h.functions.executable_freeze(executable, options);
   if (p.guard.Ours()) h.live.ArmIfOpen();
-  if (status == HSA_STATUS_SUCCESS && p.Live()) h.executables.Frozen(executable);
+  if (status == HSA_STATUS_SUCCESS && p.Live()) {
+    const auto read = [&] { h.executables.Frozen(executable); };
+    if (!OnOwnStack(read)) read();
+  }
   return status;
 }
 
@@ -251,129 +321,56 @@ hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
   HsaBackend& h = g_hsa;
   // While kernels from before are being read, none is destroyed.
   if (p.guard.Ours()) h.live.ArmIfLate();
-  if (p.Live()) h.executables.Destroying(executable);
+  if (p.Live()) {
+    const auto read = [&] { h.executables.Destroying(executable); };
+    if (!OnOwnStack(read)) read();
+  }
   return h.functions.executable_destroy(executable);
 }
 
-// Calls `submit`, and notes the copy before and after it.
-template <typename Submit>
-hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
-                      const void* src, uint64_t bytes, uint16_t direction,
-                      hsa_signal_t completion, Submit submit) {
-  Process& p = g_process;
+// hsa_init and hsa_shut_down need more stack than any other call. What we do before and
+// after them is in functions of their own, so that hardly anything of ours is on the
+// stack while the runtime's own function runs.
+enum class Way : uint32_t { kForeign, kToolsLib, kLive, kLiveNested };
+
+__attribute__((noinline)) Way BeginInit() {
   HsaBackend& h = g_hsa;
-  RingHandle ring = p.rings.Mine();
-  rocattach_copy copy = h.copies.Describe(dst_agent, src_agent, dst, src, bytes, &ring);
-  if (direction != ROCATTACH_COPY_UNKNOWN) copy.direction = direction;
-  uint32_t op = h.copies.Begin(copy, completion, &ring);
-  hsa_status_t status = submit();
-  h.copies.Submitted(op, status, copy, &ring);
-  p.worker.Nudge();
-  return status;
+  if (!g_process.guard.Ours()) return Way::kForeign;
+  if (h.live.installed()) return h.live.Enter() ? Way::kLive : Way::kLiveNested;
+  h.reentry.BeginInit();
+  return Way::kToolsLib;
 }
 
-bool RecordCopies() {
-  if (g_process.guard.Ours()) g_hsa.live.ArmIfOpen();
-  return g_process.Live() && g_hsa.recording.Copies();
-}
-
-hsa_status_t HookAsyncCopy(void* dst, hsa_agent_t dst_agent, const void* src,
-                           hsa_agent_t src_agent, size_t size, uint32_t num_deps,
-                           const hsa_signal_t* deps, hsa_signal_t completion) {
-  auto submit = [&] {
-    return g_hsa.functions.memory_async_copy(dst, dst_agent, src, src_agent, size,
-                                             num_deps, deps, completion);
-  };
-  if (!RecordCopies()) return submit();
-  return NoteCopy(dst_agent, src_agent, dst, src, size, ROCATTACH_COPY_UNKNOWN,
-                  completion, submit);
-}
-
-hsa_status_t HookAsyncCopyOnEngine(void* dst, hsa_agent_t dst_agent, const void* src,
-                                   hsa_agent_t src_agent, size_t size,
-                                   uint32_t num_deps, const hsa_signal_t* deps,
-                                   hsa_signal_t completion, int engine,
-                                   bool force_sdma) {
-  auto submit = [&] {
-    return g_hsa.functions.memory_async_copy_on_engine(dst, dst_agent, src, src_agent,
-                                                       size, num_deps, deps, completion,
-                                                       engine, force_sdma);
-  };
-  if (!RecordCopies()) return submit();
-  return NoteCopy(dst_agent, src_agent, dst, src, size, ROCATTACH_COPY_UNKNOWN,
-                  completion, submit);
-}
-
-hsa_status_t HookAsyncCopyRect(const hsa_pitched_ptr_t* dst,
-                               const hsa_dim3_t* dst_offset,
-                               const hsa_pitched_ptr_t* src,
-                               const hsa_dim3_t* src_offset, const hsa_dim3_t* range,
-                               hsa_agent_t agent, hsa_amd_copy_direction_t direction,
-                               uint32_t num_deps, const hsa_signal_t* deps,
-                               hsa_signal_t completion) {
-  auto submit = [&] {
-    return g_hsa.functions.memory_async_copy_rect(dst, dst_offset, src, src_offset,
-                                                  range, agent, direction, num_deps,
-                                                  deps, completion);
-  };
-  if (!RecordCopies() || dst == nullptr || src == nullptr || range == nullptr) {
-    return submit();
-  }
-  // The runtime's directions count from 0, ours from 1, in the same order.
-  uint32_t known = static_cast<uint32_t>(direction) + 1;
-  bool from_device = direction == hsaDeviceToHost || direction == hsaDeviceToDevice;
-  bool to_device = direction == hsaHostToDevice || direction == hsaDeviceToDevice;
-  hsa_agent_t none = {};
-  uint64_t bytes = uint64_t{range->x} * range->y * range->z;
-  return NoteCopy(
-      to_device ? agent : none, from_device ? agent : none, dst->base, src->base, bytes,
-      known <= ROCATTACH_COPY_DEVICE_TO_DEVICE ? static_cast<uint16_t>(known)
-                                               : uint16_t{0},
-      completion, submit);
-}
-
-hsa_status_t HookAsyncCopyEnable(bool enable) {
-  Process& p = g_process;
-  HsaBackend& h = g_hsa;
-  if (p.Live() && !h.copies.AppEnables(enable, h.recording.Copies())) {
-    return HSA_STATUS_SUCCESS;
-  }
-  return h.functions.async_copy_enable(enable);
-}
-
-hsa_status_t HookMemoryCopy(void* dst, const void* src, size_t size) {
-  Process& p = g_process;
-  HsaBackend& h = g_hsa;
-  if (!RecordCopies()) return h.functions.memory_copy(dst, src, size);
-  RingHandle ring = p.rings.Mine();
-  hsa_agent_t none = {};
-  rocattach_copy copy = h.copies.Describe(none, none, dst, src, size, &ring);
-  h.copies.DescribePointers(dst, src, &copy);
-  copy.engine = ROCATTACH_ENGINE_SYNC;
-  copy.start_ns = BootNs();
-  hsa_status_t status = h.functions.memory_copy(dst, src, size);
-  copy.end_ns = BootNs();
-  if (status == HSA_STATUS_SUCCESS) h.copies.Done(&copy, &ring);
-  return status;
+__attribute__((noinline)) void EndInit(Way way, hsa_status_t status) {
+  if (way == Way::kLive) g_hsa.live.LeaveInit(status);
+  if (way == Way::kToolsLib) g_hsa.reentry.EndInit();
 }
 
 hsa_status_t HookInit() {
-  Process& p = g_process;
-  HsaBackend& h = g_hsa;
-  if (!p.guard.Ours()) return h.functions.init();
-  if (h.live.installed()) return h.live.Init();
-  h.reentry.BeginInit();
-  hsa_status_t status = h.functions.init();
-  h.reentry.EndInit();
+  const Way way = BeginInit();
+  const hsa_status_t status = g_hsa.functions.init();
+  EndInit(way, status);
   return status;
 }
 
-hsa_status_t HookShutDown() {
-  Process& p = g_process;
+__attribute__((noinline)) Way BeginShutDown() {
   HsaBackend& h = g_hsa;
-  if (p.guard.Ours() && h.live.installed()) return h.live.ShutDown();
-  hsa_status_t status = h.functions.shut_down();
-  if (p.guard.Ours() && LoadAcquire(&p.phase) == kPhaseUnloaded) HookRuntimeInit();
+  if (!g_process.guard.Ours()) return Way::kForeign;
+  if (!h.live.installed()) return Way::kToolsLib;
+  return h.live.EnterShutDown() ? Way::kLive : Way::kLiveNested;
+}
+
+__attribute__((noinline)) void EndShutDown(Way way, hsa_status_t status) {
+  if (way == Way::kLive) return g_hsa.live.LeaveShutDown(status);
+  if (way == Way::kToolsLib && LoadAcquire(&g_process.phase) == kPhaseUnloaded) {
+    HookRuntimeInit();
+  }
+}
+
+hsa_status_t HookShutDown() {
+  const Way way = BeginShutDown();
+  const hsa_status_t status = g_hsa.functions.shut_down();
+  EndShutDown(way, status);
   return status;
 }
 
@@ -394,6 +391,11 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   ApiTable* amd = root->amd_ext;
   Replace(core, kCoreQueueCreate, &HookQueueCreate);
   Replace(core, kCoreQueueDestroy, &HookQueueDestroy);
+  using F = HsaFunctions;
+  Replace(core, kCoreSignalLoadRelaxed, &HookSignalLoad<&F::signal_load_relaxed>);
+  Replace(core, kCoreSignalLoadScacquire, &HookSignalLoad<&F::signal_load_scacquire>);
+  Replace(core, kCoreSignalWaitRelaxed, &HookSignalWait<&F::signal_wait_relaxed>);
+  Replace(core, kCoreSignalWaitScacquire, &HookSignalWait<&F::signal_wait_scacquire>);
   Replace(core, kCoreSignalStoreRelaxed, &HookSignalStoreRelaxed);
   Replace(core, kCoreSignalStoreScrelease, &HookSignalStoreScrelease);
   Replace(core, kCoreSignalSilentStoreRelaxed, &HookSignalSilentStoreRelaxed);
@@ -401,14 +403,11 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   Replace(core, kCoreSignalDestroy, &HookSignalDestroy);
   Replace(core, kCoreExecutableFreeze, &HookExecutableFreeze);
   Replace(core, kCoreExecutableDestroy, &HookExecutableDestroy);
-  Replace(core, kCoreMemoryCopy, &HookMemoryCopy);
   Replace(core, kCoreShutDown, &HookShutDown);
   Replace(amd, slots.profiling_set_profiler_enabled, &HookSetProfilerEnabled);
-  Replace(amd, slots.profiling_async_copy_enable, &HookAsyncCopyEnable);
-  Replace(amd, slots.memory_async_copy, &HookAsyncCopy);
-  Replace(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
-  Replace(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
   Replace(amd, slots.queue_intercept_create, &HookInterceptCreate);
+  Replace(amd, slots.queue_create, &HookAmdQueueCreate);
+  InstallCopyHooks(root, slots);
   InstallMemoryHooks(root, slots);
 }
 

@@ -13,7 +13,8 @@ namespace rocattach::collector {
 bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
-// Those of them that allocate and free memory.
+// Those of them that copy memory, and those that allocate and free it.
+void InstallCopyHooks(ApiTableRoot* root, const AmdSlots& slots);
 void InstallMemoryHooks(ApiTableRoot* root, const AmdSlots& slots);
 // Replaces the functions that reserve packets of a queue.
 void InstallOldQueueHooks(ApiTable* core);

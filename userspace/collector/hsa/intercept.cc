@@ -5,7 +5,7 @@
 namespace rocattach::collector {
 namespace {
 
-using Packet = hsa_kernel_dispatch_packet_t;
+using Packet = AqlPacket;
 
 // Slots that are left free for the runtime's retry packet and our markers.
 constexpr uint64_t kMargin = 8;
@@ -83,12 +83,21 @@ void InterceptCapture::WaitForRoom(Queue* q, uint64_t count) {
 
 void InterceptCapture::Record(Queue* q, Packet* packet, uint64_t index, uint64_t now_ns,
                               RingHandle* ring) {
-  if (PacketType(packet->header) != HSA_PACKET_TYPE_KERNEL_DISPATCH) {
-    capture_->Barrier(packet->completion_signal.handle);
-    return;
+  const PacketKind kind = KindOf(*packet);
+  if (kind == PacketKind::kDispatch) {
+    TinyLockHolder hold(q->lock);
+    capture_->Dispatch(q, &packet->dispatch, index, now_ns, ring->tid(), ring);
+  } else if (kind == PacketKind::kExtDispatch) {
+    hsa_kernel_dispatch_packet_t dispatch = AsDispatch(packet->ext_dispatch);
+    TinyLockHolder hold(q->lock);
+    capture_->Dispatch(q, &dispatch, index, now_ns, ring->tid(), ring);
+    packet->ext_dispatch.completion_signal = dispatch.completion_signal.handle;
+  } else if (kind == PacketKind::kOpaque && IsPm4(*packet)) {
+    // Another tool's: it starts and reads its counters with them.
+    capture_->Barrier(*packet);
+  } else {
+    capture_->Other(*packet, ring);
   }
-  TinyLockHolder hold(q->lock);
-  capture_->Dispatch(q, packet, index, now_ns, ring->tid(), ring);
 }
 
 void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
@@ -110,7 +119,11 @@ void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
   for (uint64_t i = 0; i < count; ++i) {
     Packet* packet = &batch[filled++];
     memcpy(packet, &source[i], sizeof(Packet));
-    if (recording) Record(q, packet, user_index + i, now_ns, ring);
+    if (recording) {
+      Record(q, packet, user_index + i, now_ns, ring);
+    } else {
+      capture_->Barrier(*packet);
+    }
     ++q->submitted;
     if (bounded && q->submitted - q->marked >= stride &&
         MakeMarker(q, &batch[filled])) {

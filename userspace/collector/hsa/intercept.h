@@ -35,8 +35,8 @@ class InterceptCapture {
  private:
   void CollectMarkers(Queue* q);
   void WaitForRoom(Queue* q, uint64_t count);
-  void Record(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
-              uint64_t now_ns, RingHandle* ring);
+  void Record(Queue* q, AqlPacket* packet, uint64_t index, uint64_t now_ns,
+              RingHandle* ring);
   // Writes a marker to `packet` and records it; false if there is no signal left.
   bool MakeMarker(Queue* q, void* packet);
 

@@ -1,5 +1,6 @@
 #include "userspace/collector/hsa/live_entry.h"
 
+#include "userspace/collector/common/own_stack.h"
 #include "userspace/collector/hsa/backend.h"
 #include "userspace/collector/hsa/elf_object.h"
 #include "userspace/collector/hsa/hooks.h"
@@ -53,7 +54,7 @@ const char* LiveEntry::Install(const void* window, bool late) {
     if (!h.functions.Load(&tables_.root, tables_.slots)) {
       return "the runtime's API table has a null entry";
     }
-    h.amd_slots = tables_.slots;
+    h.UseTables(tables_);
     h.core_table = tables_.root.core;
     h.FindQueueOwner(tables_.root.core);
     Restore();
@@ -75,6 +76,28 @@ void LiveEntry::Restore() {
   HookRuntimeInit();
 }
 
+void LiveEntry::StoreAgain() {
+  if (!late_ || !installed_) return;
+  if (!TableIsTheRuntimes()) {
+    taken_out_ = false;
+    return;
+  }
+  // 1. The tool is storing the runtime's functions, one after the other.
+  // 2. We look, and see some of them; the others still call ours, through the tool's.
+  // 3. If we stored ours above those, they would call themselves.
+  // So all of them must have been there for some milliseconds.
+  if (!taken_out_) {
+    taken_out_ = true;
+    return;
+  }
+  taken_out_ = false;
+  if (!IndicesAreTheRuntimes(tables_)) return;
+  HsaFunctions now = {};
+  if (!now.Load(&tables_.root, tables_.slots)) return;
+  g_hsa.functions = now;
+  Restore();
+}
+
 bool LiveEntry::TryArm() {
   Process& p = g_process;
   if (!p.guard.Ours() || LoadAcquire(&p.phase) != kPhaseLoaded) return false;
@@ -88,14 +111,16 @@ bool LiveEntry::TryArm() {
 void LiveEntry::ArmIfOpen() {
   const uint32_t phase = LoadAcquire(&g_process.phase);
   if (!installed_ || (phase != kPhaseLoaded && phase != kPhaseUnloaded)) return;
-  if (g_hsa.ArmByLiveTable(&tables_.root)) g_process.upcalls->hsa_armed();
+  // The call that leads here may need much less stack than this.
+  bool armed = false;
+  if (!OnOwnStack([&] { armed = g_hsa.ArmByLiveTable(&tables_.root); })) {
+    return g_hsa.RefuseWithoutStack();
+  }
+  if (armed) g_process.upcalls->hsa_armed();
 }
 
-hsa_status_t LiveEntry::Init() {
+void LiveEntry::LeaveInit(hsa_status_t status) {
   Process& p = g_process;
-  SleepingLockHolder life(life_lock_);
-  const hsa_status_t status = g_hsa.functions.init();
-  if (life.nested()) return status;
   ErrnoKeeper keep_errno;
   if (status == HSA_STATUS_SUCCESS) {
     ArmIfOpen();
@@ -103,33 +128,38 @@ hsa_status_t LiveEntry::Init() {
     // The program has no GPU, and nothing to record.
     StoreRelaxed(&p.memory.control()->init_status, static_cast<uint32_t>(status));
   }
-  return status;
+  life_lock_.Unlock();
 }
 
-hsa_status_t LiveEntry::ShutDown() {
-  HsaBackend& h = g_hsa;
-  SleepingLockHolder life(life_lock_);
-  if (life.nested()) return h.functions.shut_down();
-  const uint32_t phase = LoadAcquire(&g_process.phase);
-  if (phase == kPhaseArmed) h.PrepareForShutDown();
-  const hsa_status_t status = h.functions.shut_down();
+bool LiveEntry::EnterShutDown() {
+  if (!life_lock_.Lock()) return false;
+  phase_before_ = LoadAcquire(&g_process.phase);
+  if (phase_before_ == kPhaseArmed) g_hsa.PrepareForShutDown();
+  return true;
+}
+
+void LiveEntry::LeaveShutDown(hsa_status_t status) {
   ErrnoKeeper keep_errno;
-  const bool last = status == HSA_STATUS_SUCCESS && TableIsTheRuntimes();
-  if (phase == kPhaseArmed) {
-    h.FinishShutDown(last);
-  } else if (last && phase != kPhaseEnded) {
+  // A runtime that does not rebuild its table says that it is closed.
+  const bool last =
+      status == HSA_STATUS_SUCCESS && (TableIsTheRuntimes() || !RuntimeIsOpen());
+  if (phase_before_ == kPhaseArmed) {
+    g_hsa.FinishShutDown(last);
+  } else if (last && phase_before_ != kPhaseEnded) {
     Restore();
   }
-  return status;
+  life_lock_.Unlock();
+}
+
+bool LiveEntry::RuntimeIsOpen() {
+  uint16_t major = 0;
+  return g_hsa.functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) ==
+         HSA_STATUS_SUCCESS;
 }
 
 bool LiveEntry::KeepOpen() {
-  const HsaFunctions& runtime = g_hsa.functions;
   SleepingLockHolder life(life_lock_);
-  uint16_t major = 0;
-  return runtime.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) ==
-             HSA_STATUS_SUCCESS &&
-         runtime.init() == HSA_STATUS_SUCCESS;
+  return RuntimeIsOpen() && g_hsa.functions.init() == HSA_STATUS_SUCCESS;
 }
 
 }  // namespace rocattach::collector

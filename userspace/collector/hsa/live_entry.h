@@ -28,8 +28,8 @@ namespace rocattach::collector {
 // registered is not told which one is the last, so each is treated as if it were:
 // 1. What has finished is published. The worker, which reads queues, is kept out.
 // 2. The runtime shuts down, or only decrements its count.
-// 3. If its table has lost our functions it was the last one: queues are forgotten
-//    without reading them, and our functions are stored again.
+// 3. If its table has lost our functions, or it is closed, it was the last one: queues are
+//    forgotten without reading them, and our functions are stored again.
 class LiveEntry {
  public:
   // At the window: finds the tables and stores our functions. nullptr, or the reason
@@ -48,9 +48,12 @@ class LiveEntry {
     return late_ && TryArm();
   }
 
-  // Implementations of the hooks.
-  hsa_status_t Init();
-  hsa_status_t ShutDown();
+  // Before and after the runtime's hsa_init and hsa_shut_down. False if the thread is
+  // inside of one of them already: then there is no Leave.
+  bool Enter() { return life_lock_.Lock(); }
+  void LeaveInit(hsa_status_t status);
+  bool EnterShutDown();
+  void LeaveShutDown(hsa_status_t status);
 
   // Arms the collector, if it waits for that and the runtime is open.
   void ArmIfOpen();
@@ -65,6 +68,13 @@ class LiveEntry {
   // Stores our functions again, into tables that the runtime has rebuilt.
   void Restore();
 
+  // For our thread, now and then, while the collector is armed and the runtime cannot be
+  // shut down. In a late attach our functions are above those of a tool that was there,
+  // and gone when it puts the tables back as they were before it came. Stores them again
+  // if the table has had the runtime's own since the call before; what was submitted
+  // meanwhile is found in the queues.
+  void StoreAgain();
+
   // What a forked child keeps: the tables are part of its memory.
   void KeepInChild(const LiveEntry& parent) {
     tables_ = parent.tables_;
@@ -74,6 +84,7 @@ class LiveEntry {
  private:
   // Arms the collector, unless another thread is doing so. True if it is armed.
   bool TryArm();
+  static bool RuntimeIsOpen();
   // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
   // The same for the functions that reserve packets, where ours count as the runtime's.
@@ -87,6 +98,8 @@ class LiveEntry {
   // One thread inside the runtime's hsa_init or hsa_shut_down, as the runtime itself
   // has it.
   SleepingLock life_lock_;
+  uint32_t phase_before_ = 0;  // with that lock, during hsa_shut_down
+  bool taken_out_ = false;     // as StoreAgain() saw it last
 };
 
 }  // namespace rocattach::collector

@@ -91,6 +91,7 @@ hsa_status_t HookMemoryFree(void* address) {
 
 void InstallMemoryHooks(ApiTableRoot* root, const AmdSlots& slots) {
   const auto replace = [](ApiTable* table, uint32_t slot, auto hook) {
+    if (slot == kNoSlot) return;
     StoreRelease(&table->slots[slot], reinterpret_cast<void*>(hook));
   };
   replace(root->core, kCoreMemoryAllocate, &HookMemoryAllocate);

@@ -18,6 +18,19 @@ uint64_t Load(const volatile uint64_t* index) {
 
 }  // namespace
 
+// The queue that the packet processor reads: of a counted queue, a handle is a copy of what
+// its user needs of it, without the indices.
+const hsa_queue_t* OldQueues::Hardware(const hsa_queue_t* queue) {
+  const auto* doorbell =
+      reinterpret_cast<const amd_signal_t*>(queue->doorbell_signal.handle);
+  if (doorbell == nullptr || !IsDoorbell(*doorbell) || doorbell->queue_ptr == nullptr) {
+    return queue;
+  }
+  const auto* hardware = reinterpret_cast<const hsa_queue_t*>(doorbell->queue_ptr);
+  return hardware->doorbell_signal.handle == queue->doorbell_signal.handle ? hardware
+                                                                           : queue;
+}
+
 OldQueues::Pending* OldQueues::FindPending(const hsa_queue_t* queue) {
   for (uint32_t i = 0; i < pending_count_; ++i) {
     if (pending_[i].queue == queue) return &pending_[i];
@@ -30,9 +43,9 @@ OldQueues::Pending* OldQueues::AddPending(const hsa_queue_t* queue) {
   Pending* pending = &pending_[pending_count_];
   const uint64_t written = Load(&Raw(queue)->write_dispatch_id);
   const uint64_t consumed = Load(&Raw(queue)->read_dispatch_id);
-  *pending = {queue, queue->doorbell_signal.handle, written};
+  *pending = {queue, queue->doorbell_signal.handle, late_ ? written : consumed};
   StoreRelaxed(&pending_count_, pending_count_ + 1);
-  if (written > consumed) {
+  if (late_ && written > consumed) {
     __atomic_fetch_add(&g_process.memory.control()->packets_before, written - consumed,
                        __ATOMIC_RELAXED);
   }
@@ -44,14 +57,15 @@ void OldQueues::RemovePending(Pending* pending) {
   *pending = pending_[pending_count_];
 }
 
-void OldQueues::See(const hsa_queue_t* queue) {
+void OldQueues::See(const hsa_queue_t* handle) {
+  const hsa_queue_t* queue = Hardware(handle);
   TinyLockHolder hold(lock_);
   // The registry has those that were created since, and those that are tracked.
   if (g_hsa.queues.FindByHandle(queue) == nullptr && FindPending(queue) == nullptr &&
       AddPending(queue) == nullptr) {
     return;
   }
-  StoreRelease(&known_[Hash(queue)], queue);
+  StoreRelease(&known_[Hash(handle)], handle);
 }
 
 OldQueues::Pending* OldQueues::PendingByDoorbell(hsa_signal_t signal) {
@@ -61,13 +75,49 @@ OldQueues::Pending* OldQueues::PendingByDoorbell(hsa_signal_t signal) {
   const auto& raw = *reinterpret_cast<const amd_signal_t*>(signal.handle);
   if (!IsDoorbell(raw) || raw.queue_ptr == nullptr) return nullptr;
   const auto* queue = reinterpret_cast<const hsa_queue_t*>(raw.queue_ptr);
-  return queue->doorbell_signal.handle == signal.handle ? AddPending(queue) : nullptr;
+  if (queue->doorbell_signal.handle != signal.handle || IsExcluded(signal.handle)) {
+    return nullptr;
+  }
+  return AddPending(queue);
+}
+
+void OldQueues::Exclude(hsa_signal_t doorbell) {
+  TinyLockHolder hold(lock_);
+  for (uint64_t& excluded : excluded_) {
+    if (excluded != 0 && excluded != doorbell.handle) continue;
+    excluded = doorbell.handle;
+    return;
+  }
+}
+
+bool OldQueues::IsExcluded(uint64_t doorbell) const {
+  for (uint64_t excluded : excluded_) {
+    if (excluded == doorbell) return true;
+  }
+  return false;
+}
+
+// What a program rings for, it has reserved and written. Queues of copy engines count
+// bytes, and have no such headers.
+bool OldQueues::IsPacket(const hsa_queue_t* queue, uint64_t last) {
+  if (last >= Load(&Raw(queue)->write_dispatch_id)) return false;
+  const auto* packets = static_cast<const AqlPacket*>(queue->base_address);
+  const uint16_t header = LoadAcquire(&packets[last % queue->size].any.header);
+  return PacketType(header) != HSA_PACKET_TYPE_INVALID &&
+         PacketType(header) <= HSA_PACKET_TYPE_BARRIER_OR;
 }
 
 // A queue does not tell its agent. If there are several GPUs, that of the kernel which
 // is dispatched is that of the queue: each GPU has its own copy of a kernel.
 const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
   const Agents& agents = g_hsa.agents;
+  const auto query = g_hsa.functions.queue_get_info;
+  uint64_t agent[8] = {};  // more than any attribute has
+  if (query != nullptr && query(const_cast<hsa_queue_t*>(pending->queue),
+                                kQueueInfoAgent, agent) == HSA_STATUS_SUCCESS) {
+    const Agent* found = agents.Find({agent[0]});
+    if (found != nullptr) return found->gpu ? found : nullptr;
+  }
   const Agent* gpu = nullptr;
   uint32_t gpus = 0;
   for (uint32_t i = 0; i < agents.count(); ++i) {
@@ -76,14 +126,16 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
     ++gpus;
   }
   if (gpus == 1) return gpu;
-  const auto* packets =
-      static_cast<const hsa_kernel_dispatch_packet_t*>(pending->queue->base_address);
+  const auto* packets = static_cast<const AqlPacket*>(pending->queue->base_address);
   for (uint64_t index = pending->first; index <= last; ++index) {
     const auto& packet = packets[index % pending->queue->size];
-    const uint8_t type = PacketType(LoadAcquire(&packet.header));
+    const uint8_t type = PacketType(LoadAcquire(&packet.any.header));
     if (type == HSA_PACKET_TYPE_INVALID) return nullptr;
-    if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
-      return g_hsa.executables.AgentOf(packet.kernel_object);
+    // Nobody else looks at it if the queue cannot be tracked yet.
+    g_hsa.capture.Barrier(packet);
+    const PacketKind kind = KindOf(packet);
+    if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
+      return g_hsa.executables.AgentOf(packet.dispatch.kernel_object);
     }
     pending->first = index + 1;
   }
@@ -100,7 +152,8 @@ Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
   if (pending == nullptr) return nullptr;
   const auto last = static_cast<uint64_t>(value);
   // Reserved earlier, or not the index of a packet.
-  if (last < pending->first || last - pending->first > 2 * pending->queue->size) {
+  if (last < pending->first || last - pending->first > 2 * pending->queue->size ||
+      !IsPacket(pending->queue, last)) {
     return nullptr;
   }
   const Agent* agent = FindAgent(pending, last);
@@ -121,6 +174,9 @@ void OldQueues::Destroying(const hsa_queue_t* queue) {
   if (!active()) return;
   TinyLockHolder hold(lock_);
   if (Pending* pending = FindPending(queue); pending != nullptr) RemovePending(pending);
+  for (uint64_t& excluded : excluded_) {
+    if (queue != nullptr && excluded == queue->doorbell_signal.handle) excluded = 0;
+  }
   const hsa_queue_t*& known = known_[Hash(queue)];
   if (known == queue) StoreRelaxed(&known, static_cast<const hsa_queue_t*>(nullptr));
 }

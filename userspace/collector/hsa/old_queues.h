@@ -1,4 +1,4 @@
-// Queues that the application created before the collector was attached.
+// Queues whose creation the collector has not seen.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
 
@@ -12,8 +12,11 @@
 
 namespace rocattach::collector {
 
-// The runtime has no list of its queues, so each is found when it is used. Packets that
-// were reserved earlier may have been rung for already, and then belong to the GPU, so
+// Those from before a late attach, and those that were created in a way that we do not
+// know, such as hsa_amd_counted_queue_acquire(), which gives several handles to one queue.
+//
+// The runtime has no list of its queues, so each is found when it is used. After a late
+// attach, packets that were reserved earlier may have been rung for already, and then belong to the GPU, so
 // recording begins with a packet that certainly has not been:
 // 1. A thread is about to reserve packets. Before it does, the write index is read:
 //    `first`. All packets from there on are reserved after our functions were in place.
@@ -21,11 +24,15 @@ namespace rocattach::collector {
 // Rings for packets before `first` are forwarded unchanged.
 //
 // A program may reserve packets without calling the runtime. Then the first ring of the
-// queue takes the part of step 1.
+// queue takes the part of step 1. Where we have been since before the first queue, the
+// first ring is that of its first packets.
 class OldQueues {
  public:
-  // At the end of a late attach. From here on the other functions do something.
-  void Begin() { StoreRelease(&active_, 1u); }
+  // From here on the other functions do something. `late`: the runtime was open before.
+  void Begin(bool late) {
+    late_ = late;
+    StoreRelease(&active_, 1u);
+  }
   bool active() const { return LoadRelaxed(&active_) != 0; }
 
   // The application is about to change the write index of `queue`.
@@ -50,6 +57,8 @@ class OldQueues {
   Queue* FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
                         RingHandle* ring);
 
+  // The doorbell of a queue whose entries are no AQL packets.
+  void Exclude(hsa_signal_t doorbell);
   // hsa_queue_destroy is about to run.
   void Destroying(const hsa_queue_t* queue);
   // The runtime has shut down.
@@ -58,6 +67,7 @@ class OldQueues {
  private:
   static constexpr uint32_t kKnown = 1024;
   static constexpr uint32_t kMaxPending = 256;
+  static constexpr uint32_t kMaxExcluded = 64;
 
   // A queue that has been seen and is not tracked yet.
   struct Pending {
@@ -74,7 +84,8 @@ class OldQueues {
     const auto address = reinterpret_cast<uint64_t>(queue);
     return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40) % kKnown;
   }
-  void See(const hsa_queue_t* queue);
+  static const hsa_queue_t* Hardware(const hsa_queue_t* queue);
+  void See(const hsa_queue_t* handle);
   // The rest is called with the lock.
   Pending* FindPending(const hsa_queue_t* queue);
   Pending* AddPending(const hsa_queue_t* queue);
@@ -84,10 +95,16 @@ class OldQueues {
   // `first` past packets that are not dispatches and that `last` rings for.
   const Agent* FindAgent(Pending* pending, uint64_t last);
 
+  bool IsExcluded(uint64_t doorbell) const;
+  // Whether `last`, which is rung for, is the index of an AQL packet.
+  static bool IsPacket(const hsa_queue_t* queue, uint64_t last);
+
   uint32_t active_ = 0;
+  bool late_ = false;
   uint32_t pending_count_ = 0;
   TinyLock lock_;
   Pending pending_[kMaxPending] = {};
+  uint64_t excluded_[kMaxExcluded] = {};  // doorbells, 0: free
   // Queues that have been seen: a cache, each in the place that its address gives.
   const hsa_queue_t* known_[kKnown] = {};
 };

@@ -17,7 +17,9 @@ int OpTracker::Init(Memory* memory, const HsaFunctions* hsa) {
   uint32_t count = memory->geometry().inflight_count;
   ops_ = static_cast<Op*>(AllocatePrivate(count * sizeof(Op)));
   links_ = static_cast<OpLink*>(AllocatePrivate(count * sizeof(OpLink)));
-  if (ops_ == nullptr || links_ == nullptr) return ENOMEM;
+  if (ops_ == nullptr || links_ == nullptr) {
+    return Failed(ROCATTACH_SETUP_MMAP, ENOMEM);
+  }
   app_signals_.Init(ops_, hsa);
   free_head_ = kNoOp;
   never_used_ = 0;
@@ -31,7 +33,8 @@ bool OpTracker::Restock(OpList* list) {
     if (free_head_ != kNoOp) {
       index = free_head_;
       free_head_ = links_[index].next;
-    } else if (never_used_ < memory_->geometry().inflight_count) {
+    } else if (never_used_ < memory_->geometry().inflight_count &&
+               memory_->CommitInflight(never_used_)) {
       index = never_used_++;
     } else {
       break;
@@ -91,8 +94,9 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
       links_[before].next = next;
     }
     if (next == kNoOp) list->tail = before;
-    --list->count;
     Publish(list, index, context, 0);
+    // Not before: what others see as gone must have been published.
+    StoreRelease(&list->count, list->count - 1);
     ++published;
     index = next;
   }
@@ -121,8 +125,8 @@ void OpTracker::HarvestConsumed(OpList* list, const HarvestContext& context,
     ahead = Prefetch(ahead, read_index);
     list->head = links_[index].next;
     if (list->head == kNoOp) list->tail = kNoOp;
-    --list->count;
     Publish(list, index, context, 0);
+    StoreRelease(&list->count, list->count - 1);
   }
 }
 
@@ -141,6 +145,20 @@ void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {
   links_[index].next = list->free_head;
   list->free_head = index;
   ++list->free_count;
+}
+
+uint64_t OpTracker::DiscardGroups(OpList* list, uint64_t first, uint64_t last,
+                                  RingHandle* ring) {
+  uint64_t count = 0;
+  for (uint32_t i = list->head; i != kNoOp;) {
+    const uint32_t next = links_[i].next;
+    if (ops_[i].group >= first && ops_[i].group <= last) {
+      Discard(list, i, ring);
+      ++count;
+    }
+    i = next;
+  }
+  return count;
 }
 
 void OpTracker::Rotate(OpList* list) {

@@ -95,6 +95,9 @@ class OpTracker {
   // Removes an operation without publishing it, as if it had never existed.
   void Discard(OpList* list, uint32_t index, RingHandle* ring);
 
+  // The same for all operations of these groups; returns how many there were.
+  uint64_t DiscardGroups(OpList* list, uint64_t first, uint64_t last, RingHandle* ring);
+
   // Moves the oldest operation to the end, so that one that never finishes does not
   // block those after it.
   void Rotate(OpList* list);

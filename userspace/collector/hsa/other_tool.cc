@@ -16,7 +16,7 @@ struct Search {
 int LookForTool(dl_phdr_info* info, size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   const ElfObject object(*info);
-  const void* configure = object.Function("rocprofiler_configure");
+  const void* configure = object.Function("rocprofiler_configure").address;
   if (configure == nullptr || (search->have_ours && search->ours.Contains(configure))) {
     return 0;
   }

@@ -8,6 +8,7 @@
 #include "userspace/abi/atomics.h"
 #include "userspace/collector/common/clock_map.h"
 #include "userspace/collector/common/op.h"
+#include "userspace/collector/common/patience.h"
 #include "userspace/collector/hsa/agents.h"
 
 namespace rocattach::collector {
@@ -20,6 +21,7 @@ struct Ringer {
 
 struct Queue {
   static constexpr uint32_t kRingers = 64;
+  static constexpr uint64_t kNotWatched = UINT64_MAX;
 
   // Set when the queue is created, constant until it is destroyed.
   amd_queue_t* amd = nullptr;  // nullptr: no queue behind this entry
@@ -32,6 +34,11 @@ struct Queue {
   bool intercepted = false;
   // Several threads may ring for it, with values in any order.
   bool many_producers = false;
+  // The ring is in device memory: what is read there crosses the bus.
+  bool in_device = false;
+  // A second ring has the event of each packet's signal (PREFETCH_METADATA_RING_BUFFER):
+  // the packet processor would not know the event of a signal that we add.
+  bool has_metadata = false;
 
   // Packets [0, rung) have been rung for by the application while recording; grows. Not
   // on the lock's cache line: every producer writes it.
@@ -39,12 +46,15 @@ struct Queue {
   Ringer ringers[kRingers] = {};
 
   // Read by every producer, written rarely.
-  alignas(64) uint32_t idled = 0;  // 1: rung while we did not record
+  alignas(64) uint32_t idled = 0;  // 1: rung while we neither recorded nor watched
   uint32_t deferred = 0;  // 1: a doorbell waits for an earlier packet to become valid
   uint64_t resumed = 0;   // the first packet since recording resumed
+  // Packets from here on were rung for while we watched: only their signals matter.
+  uint64_t watched = kNotWatched;
 
   // Guards all below, and the packets between `next` and what the GPU may see.
   alignas(64) TinyLock lock;
+  Patience patience;  // of those that have seen something end
   // Being destroyed: `amd` must not be accessed. Read without the lock as well.
   bool closing = false;
   bool profiled = false;   // the GPU writes timestamps

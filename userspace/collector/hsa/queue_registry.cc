@@ -9,6 +9,7 @@ Queue* QueueRegistry::Add() {
   for (uint32_t i = 0; i < count_; ++i) {
     if (queues_[i]->reserved) continue;
     queues_[i]->reserved = true;
+    queues_[i]->in_device = queues_[i]->has_metadata = false;
     return queues_[i];
   }
   if (count_ == kMax) return nullptr;

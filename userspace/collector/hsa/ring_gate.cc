@@ -74,6 +74,7 @@ bool RingGate::Fence(uint64_t end_ns) {
 }
 
 bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
+  StoreAgain();
   const uint64_t end_ns = BootNs() + limit_ns;
   const uint64_t give_up_ns = end_ns + kLongestSwitchNs;
   rings_.Close(Gate::kClosing, give_up_ns);
@@ -103,6 +104,7 @@ bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
 }
 
 bool RingGate::HoldCopies(uint64_t limit_ns) {
+  StoreAgain();
   const uint64_t end_ns = BootNs() + limit_ns;
   copies_.Close(Gate::kClosed, end_ns + kLongestSwitchNs);
   for (uint32_t round = 0; __atomic_load_n(&inside_copies_, __ATOMIC_SEQ_CST) != 0;

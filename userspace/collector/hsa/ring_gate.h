@@ -6,7 +6,9 @@
 #include <hsa/hsa_ext_amd.h>
 
 #include "userspace/collector/common/sleeping_lock.h"
+#include "userspace/collector/hsa/api_tables.h"
 #include "userspace/collector/hsa/counter_table.h"
+#include "userspace/collector/hsa/elf_object.h"
 #include "userspace/collector/hsa/functions.h"
 #include "userspace/collector/hsa/gate.h"
 
@@ -32,7 +34,7 @@ class RingGate {
   // In the callback in which the SDK presents the tables, with its functions in them.
   // nullptr, or why our functions cannot be there. `from_start`: no queue exists yet;
   // otherwise every signal may be a doorbell.
-  const char* Install(void* tables, bool from_start);
+  const char* Install(const ApiTableRoot& root, const AmdSlots& slots, bool from_start);
   bool installed() const { return installed_; }
 
   // The SDK announces and completes dispatches, on a queue of that number of its own.
@@ -41,6 +43,11 @@ class RingGate {
   uint32_t Unfinished() const {
     return in_flight_.Sum() + __atomic_load_n(&in_flight_elsewhere_, __ATOMIC_SEQ_CST);
   }
+
+  // The SDK may put the runtime's tables back as they were, and its functions into them
+  // again, at any time. Stores ours again where they are not, and what they called, or
+  // the runtime's own, is there instead. A function of anybody else calls ours.
+  void StoreAgain();
 
   // True: no dispatch is in flight, and none begins until OpenRings(). Otherwise
   // `unfinished` are in flight, and the gate is open.
@@ -99,6 +106,8 @@ class RingGate {
     decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
     AsyncCopyOnEngine memory_async_copy_on_engine;
     decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
+    AsyncBatchCopy memory_async_batch_copy;
+    AmdQueueCreate amd_queue_create;
   };
   // A hold that is never ended, because its thread hangs, ends so long after its limit.
   static constexpr uint64_t kLongestSwitchNs = 10'000'000'000;
@@ -124,8 +133,14 @@ class RingGate {
   bool Fence(uint64_t end_ns);
   static void OnFence(void* self);
 
+  const char* Store(bool again);
+
   Gate rings_, copies_;
   Next next_ = {};
+  ApiTableRoot root_ = {};
+  AmdSlots slots_;
+  ElfObject runtime_;  // nothing if the tables are in no library
+  bool from_start_ = false;
   bool installed_ = false;
   uint32_t abandoned_ = 0;
   uint32_t any_signal_ = 0;     // every signal may be a doorbell

@@ -45,9 +45,21 @@ bool Operand(const uint8_t* at, const uint8_t* end, int base, uint8_t rex,
   }
 }
 
-// Searches from `at` for the use of the register.
+constexpr int kLoadBytes = 7;  // REX, opcode, modrm, four bytes of displacement
+
+// The register of a 64-bit load relative to rip; -1 if there is none at `at`.
+int LoadedRegister(const uint8_t* at, const uint8_t* end) {
+  if (end - at < kLoadBytes || !IsRex(at[0]) || (at[0] & kRexW) == 0 ||
+      at[1] != kMovLoad || (at[2] & 0xc7) != 0x05) {
+    return -1;
+  }
+  return ((at[2] >> 3) & 7) | ((at[0] & kRexR) != 0 ? 8 : 0);
+}
+
+// Searches from `at` for the use of the register, until it gets another variable.
 bool FindEntry(const uint8_t* at, const uint8_t* end, int base, int32_t* offset) {
   for (; end - at >= 3; ++at) {
+    if (LoadedRegister(at, end) == base) return false;
     const uint8_t rex = IsRex(at[0]) ? at[0] : 0;
     const uint8_t* op = rex != 0 ? at + 1 : at;
     if (*op == kMovLoad && (rex & kRexW) != 0 &&
@@ -65,20 +77,14 @@ bool FindEntry(const uint8_t* at, const uint8_t* end, int base, int32_t* offset)
 
 }  // namespace
 
-bool DecodeTableJump(const uint8_t* code, size_t bytes, uint64_t address,
-                     TableJump* jump) {
-  if (bytes > kTableJumpBytes) bytes = kTableJumpBytes;
-  const uint8_t* const end = code + bytes;
-  constexpr int kLoadBytes = 7;  // REX, opcode, modrm, four bytes of displacement
-  for (const uint8_t* at = code; end - at >= kLoadBytes; ++at) {
-    if (!IsRex(at[0]) || (at[0] & kRexW) == 0 || at[1] != kMovLoad ||
-        (at[2] & 0xc7) != 0x05) {
-      continue;
-    }
-    const int base = ((at[2] >> 3) & 7) | ((at[0] & kRexR) != 0 ? 8 : 0);
-    jump->variable = address + static_cast<uint64_t>(at - code) + kLoadBytes +
-                     static_cast<uint64_t>(int64_t{Int32(at + 3)});
-    return FindEntry(at + kLoadBytes, end, base, &jump->offset);
+bool TableJumps::Next(TableJump* jump) {
+  for (; end_ - at_ >= kLoadBytes; ++at_) {
+    const int base = LoadedRegister(at_, end_);
+    if (base < 0 || !FindEntry(at_ + kLoadBytes, end_, base, &jump->offset)) continue;
+    jump->variable = address_ + static_cast<uint64_t>(at_ - begin_) + kLoadBytes +
+                     static_cast<uint64_t>(int64_t{Int32(at_ + 3)});
+    ++at_;
+    return true;
   }
   return false;
 }

@@ -17,16 +17,33 @@ struct TableJump {
 // Compilers write it in several forms, with more instructions before and between:
 //   mov variable(%rip),%rax; jmp *offset(%rax)
 //   mov variable(%rip),%rax; mov offset(%rax),%rax; jmp *%rax     or call
-// So the first load of a 64-bit register relative to rip is taken as that of the
-// variable, and the next load, call or jump through that register as that of the entry.
-// The bytes in between are not decoded, so a wrong result is possible; it is detected
-// by comparing several functions (live_table.h).
+// The bytes in between are not decoded, and more loads relative to rip may come first,
+// such as that of a tracepoint's state. So every load of a 64-bit register relative to
+// rip is a candidate for that of the variable, and the next load, call or jump through
+// that register is that of the entry. Which candidate is meant is found out by comparing
+// several functions (live_table.h).
 //
-// `code` are `bytes` bytes of the function at `address`, of which at most
-// kTableJumpBytes matter. False if neither form is found.
-constexpr size_t kTableJumpBytes = 64;
-bool DecodeTableJump(const uint8_t* code, size_t bytes, uint64_t address,
-                     TableJump* jump);
+// Yields the candidates in the order of the code: `bytes` bytes of the function at
+// `address`, of which at most kTableJumpBytes matter.
+class TableJumps {
+ public:
+  static constexpr size_t kTableJumpBytes = 128;
+
+  TableJumps(const uint8_t* code, size_t bytes, uint64_t address)
+      : begin_(code),
+        at_(code),
+        end_(code + (bytes < kTableJumpBytes ? bytes : kTableJumpBytes)),
+        address_(address) {}
+
+  // False if there are no more.
+  bool Next(TableJump* jump);
+
+ private:
+  const uint8_t* begin_;
+  const uint8_t* at_;
+  const uint8_t* end_;
+  uint64_t address_;
+};
 
 }  // namespace rocattach::collector
 

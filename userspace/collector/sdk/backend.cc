@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "userspace/collector/hsa/live_table.h"
 #include "userspace/collector/sdk/accumulators.h"
 
 namespace rocattach::collector {
@@ -286,8 +287,10 @@ void SdkBackend::InstallGate(void** tables, uint64_t count) {
   Process& p = *process_;
   const bool from_start = p.config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
   g_ring_gate.OnKeptCall(&OnKeptCall, this);
-  const char* why = count != 0 ? g_ring_gate.Install(tables[0], from_start)
-                               : "the SDK presents no API table";
+  const char* why = "the SDK presents no API table";
+  LiveTables found;
+  if (count != 0) why = ProveTables(static_cast<ApiTableRoot*>(tables[0]), &found);
+  if (why == nullptr) why = g_ring_gate.Install(found.root, found.slots, from_start);
   HandleForks(this);
   if (why == nullptr || !CanCount()) return;
   // Counting could not be switched without the danger that the program stands still.

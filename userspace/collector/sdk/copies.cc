@@ -106,8 +106,8 @@ void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flag
   copy.src_agent_id = agent_id(from.src_agent_id);
   copy.dst_agent_id = agent_id(from.dst_agent_id);
   copy.correlation_id = __atomic_fetch_add(next_correlation_, 1u, __ATOMIC_RELAXED);
-  copy.start_ns = from.start_timestamp;
-  copy.end_ns = from.end_timestamp;
+  copy.start_ns = ToServiceNs(from.start_timestamp);
+  copy.end_ns = ToServiceNs(from.end_timestamp);
   if (copy.start_ns == 0 || copy.end_ns < copy.start_ns) {
     copy.start_ns = copy.end_ns = 0;
     copy.flags = static_cast<uint16_t>(copy.flags | ROCATTACH_DISPATCH_UNTIMED);

@@ -15,7 +15,9 @@ uint16_t Bounded(uint32_t value) {
 
 // How a dispatch ended, according to the SDK; implausible times are removed.
 OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
-  if (start_ns != 0 && end_ns >= start_ns) return {0, start_ns, end_ns};
+  if (start_ns != 0 && end_ns >= start_ns) {
+    return {0, ToServiceNs(start_ns), ToServiceNs(end_ns)};
+  }
   ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   return {ROCATTACH_DISPATCH_UNTIMED, 0, 0};
 }

@@ -1,7 +1,13 @@
 #include "userspace/collector/sdk/functions.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "userspace/collector/common/environment.h"
+#include "userspace/collector/hsa/elf_object.h"
 
 // Up to glibc 2.33 these are in a separate library, which we do not link: there they
 // are found only if the program has loaded it. A process with an SDK always has.
@@ -90,6 +96,43 @@ void* FindRegisterFunction(const char* name) {
   // A runtime that was opened with RTLD_LOCAL has loaded its own.
   void* handle = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
   return handle != nullptr ? dlsym(handle, name) : nullptr;
+}
+
+const void* FindSdkFunction(const char* name) {
+  struct Search {
+    const char* name;
+    const void* found;
+  } search = {name, nullptr};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        const ElfObject object(*info);
+        // What rocprofiler-register calls.
+        if (object.Function("rocprofiler_set_api_table").address == nullptr) return 0;
+        auto* wanted = static_cast<Search*>(data);
+        wanted->found = object.Function(wanted->name).address;
+        return 1;
+      },
+      &search);
+  return search.found;
+}
+
+bool SdkHasItsTools() {
+  const auto is_initialized = reinterpret_cast<rocattach_sdk_is_state_fn>(
+      const_cast<void*>(FindSdkFunction("rocprofiler_is_initialized")));
+  // -1 while it is being initialised.
+  int status = 0;
+  return is_initialized != nullptr &&
+         is_initialized(&status) == ROCATTACH_SDK_STATUS_SUCCESS && status != 0;
+}
+
+bool IsRegisterOff() {
+  const char* value = FindVariable(environ, "ROCPROFILER_REGISTER_ENABLED=");
+  if (value == nullptr) return false;
+  constexpr const char* kOff[] = {"0", "n", "no", "f", "false", "off"};
+  for (const char* off : kOff) {
+    if (strcasecmp(value, off) == 0) return true;
+  }
+  return false;
 }
 
 }  // namespace rocattach::collector

@@ -18,6 +18,17 @@ const char* LibraryOf(const void* address);
 // A function of the rocprofiler-register in this process; nullptr if there is none.
 void* FindRegisterFunction(const char* name);
 
+// A function of the rocprofiler-sdk in this process, however that was opened; nullptr
+// if there is none.
+const void* FindSdkFunction(const char* name);
+
+// The SDK in this process has looked for its tools: it does that once, when the first
+// library registers, and takes no more after that.
+bool SdkHasItsTools();
+
+// Whether the process's environment switches rocprofiler-register off.
+bool IsRegisterOff();
+
 }  // namespace rocattach::collector
 
 #endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_FUNCTIONS_H_

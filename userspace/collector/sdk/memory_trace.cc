@@ -39,8 +39,8 @@ template <typename Record>
 void ReadCommon(const Record& record, rocattach_memory* out) {
   out->correlation_id = record.correlation_id.internal;
   out->tid = static_cast<uint32_t>(record.thread_id);
-  out->start_ns = record.start_timestamp;
-  out->end_ns = record.end_timestamp;
+  out->start_ns = ToServiceNs(record.start_timestamp);
+  out->end_ns = ToServiceNs(record.end_timestamp);
   // A call without an end is an instant.
   if (out->end_ns < out->start_ns) out->end_ns = out->start_ns;
 }

@@ -43,7 +43,8 @@ class SdkOps {
       free_head_ = ops_[index].next;
       return index;
     }
-    return never_used_ < count_ ? never_used_++ : kNoOp;
+    if (never_used_ == count_ || !memory_->CommitInflight(never_used_)) return kNoOp;
+    return never_used_++;
   }
   // The thread that completes a dispatch claims it first; false if another one has.
   bool Claim(uint32_t index, uint64_t dispatch_id) {

@@ -38,6 +38,10 @@ std::string LossesText(const v1::LossAccount& account) {
     absl::StrAppend(&lost, lost.empty() ? "" : ", ",
                     "an unknown number: ", account.not_believable());
   }
+  if (!account.unseen_work().empty()) {
+    absl::StrAppend(&lost, lost.empty() ? "" : ", ",
+                    "work that was not seen: ", account.unseen_work());
+  }
   return lost.empty() ? "" : absl::StrCat("lost: ", lost);
 }
 

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "schemas/export/otlp_profile.pb.h"
+#include "userspace/base/elapsed.h"
 #include "userspace/base/version.h"
 #include "userspace/export/profile/profile_data.h"
 
@@ -171,7 +172,7 @@ class OtlpProfileEncoder {
     *profile->mutable_period_type() = profile->sample_type();
     profile->set_period(1);
     profile->set_time_unix_nano(process.begin_ns);
-    profile->set_duration_nano(process.end_ns - process.begin_ns);
+    profile->set_duration_nano(ElapsedNs(process.begin_ns, process.end_ns));
     profile->set_profile_id(NextId());
   }
 

@@ -1,5 +1,6 @@
 """Attaching for a while."""
 
+import contextlib
 import os
 import select
 import sys
@@ -95,6 +96,21 @@ def _wait(pid, duration_msec):
         os.close(process)
 
 
+@contextlib.contextmanager
+def _set_variables(variables):
+    """For the library, which reads the environment of this process."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def attach(
     pid=None,
     attach_tool_library=None,
@@ -129,21 +145,17 @@ def attach(
         )
     if attach_children is None:
         attach_children = is_yes(environment.get("ROCPROF_ATTACH_CHILDREN", "1"))
-    before = environment.get("ROCPROF_ATTACH_TOOL_LIBRARY")
+    variables = {}
     if attach_tool_library is not None:
-        # The library reads the variable of this process.
-        environment["ROCPROF_ATTACH_TOOL_LIBRARY"] = attach_tool_library
-    try:
-        with Attachment(number, attach_children, library):
-            if duration is None and sys.stdin is not None and sys.stdin.isatty():
-                print("rocattach: press Enter or Ctrl-C to detach", file=sys.stderr)
-            _wait(number, duration)
-    finally:
-        if attach_tool_library is not None:
-            if before is None:
-                del environment["ROCPROF_ATTACH_TOOL_LIBRARY"]
-            else:
-                environment["ROCPROF_ATTACH_TOOL_LIBRARY"] = before
+        variables["ROCPROF_ATTACH_TOOL_LIBRARY"] = attach_tool_library
+    if duration:
+        # The recording ends on time by itself, also where the attach still waits for a
+        # process that does not answer.
+        variables["ROCATTACH_DURATION_MSEC"] = str(duration)
+    with _set_variables(variables), Attachment(number, attach_children, library):
+        if duration is None and sys.stdin is not None and sys.stdin.isatty():
+            print("rocattach: press Enter or Ctrl-C to detach", file=sys.stderr)
+        _wait(number, duration)
 
 
 def main(pid=None, attach_library=None, duration=None):

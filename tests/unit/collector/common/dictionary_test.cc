@@ -60,6 +60,19 @@ TEST_F(DictionaryTest, FullDictionaryCounts) {
   EXPECT_EQ(dictionary_.Append(ROCATTACH_ENTRY_KERNEL, &kernel, "x", 1), 2u);
 }
 
+TEST_F(DictionaryTest, WithoutMemoryEntriesAreCountedAsLost) {
+  MakeUncommittable(memory_, memory_.geometry().dictionary_offset + 32768);
+  uint64_t kept = 0;
+  const std::string name(1000, 'n');
+  for (int i = 0; i < 60; ++i) {
+    rocattach_kernel_entry kernel = {};
+    kept += dictionary_.Append(ROCATTACH_ENTRY_KERNEL, &kernel, name.data(), 1000) != 0;
+  }
+  EXPECT_GT(kept, 20u);
+  EXPECT_LT(kept, 32u);
+  EXPECT_EQ(memory_.control()->dictionary_dropped, 60 - kept);
+}
+
 TEST_F(DictionaryTest, ThreadsDoNotMixEntries) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -182,5 +182,79 @@ TEST_F(RingTest, LateThreadsShareTheLastRing) {
   EXPECT_EQ(memory_.control()->dispatches_seen, uint64_t{kThreads} * kEach);
 }
 
+// --- Memory that cannot be had is a counted loss, not a signal. ---
+
+class LittleMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    rocattach_collector_config config = SmallConfig();
+    config.ring_slots = 1024;
+    ASSERT_EQ(memory_.Create(config), 0);
+    ASSERT_EQ(rings_.Init(&memory_), 0);
+  }
+  void TearDown() override {
+    rings_.Forget();
+    memory_.Discard();
+  }
+  uint64_t OffsetOf(uint32_t ring) const {
+    return memory_.geometry().rings_offset + ring * memory_.geometry().ring_stride;
+  }
+  Memory memory_;
+  RingSet rings_;
+};
+
+TEST_F(LittleMemoryTest, ARingThatCannotGrowDrops) {
+  RingHandle ring = rings_.Mine();
+  MakeUncommittable(memory_, OffsetOf(0) + 65536);
+  const rocattach_dispatch record = {};
+  uint64_t pushed = 0;
+  for (int i = 0; i < 1000; ++i) pushed += ring.Push(&record) ? 1u : 0u;
+  EXPECT_GT(pushed, 300u);
+  EXPECT_LT(pushed, 65536u / ROCATTACH_SLOT_BYTES);
+  EXPECT_EQ(memory_.ring(0)->head, pushed);
+  EXPECT_EQ(memory_.ring(0)->dropped, 1000 - pushed);
+  EXPECT_FALSE(ring.PushGroupWith(3, [](uint32_t, void*) { FAIL(); }));
+  EXPECT_EQ(memory_.ring(0)->dropped, 1001 - pushed);
+}
+
+TEST_F(LittleMemoryTest, AThreadWithoutARingDrops) {
+  MakeUncommittable(memory_, OffsetOf(0));
+  RingHandle ring = rings_.Mine();
+  const rocattach_dispatch record = {};
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(ring.Push(&record));
+  ring.Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+  EXPECT_EQ(memory_.control()->other_dropped, 10u);
+  EXPECT_EQ(memory_.control()->rings_used, 0u);
+}
+
+// --- The shared ring ---
+
+TEST_F(RingTest, AHolderThatDoesNotRunIsNotWaitedForForever) {
+  // Four rings, the last one of which is shared.
+  std::atomic<int> stage = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      (void)rings_.Mine();
+      ++stage;
+      while (stage < 4) usleep(1000);
+    });
+  }
+  while (stage < 3) usleep(1000);
+  RingHandle ring = rings_.Mine();
+  rocattach_ring* shared = memory_.ring(3);
+  const rocattach_dispatch record = Record(1);
+  EXPECT_TRUE(ring.Push(&record));
+  shared->lock = 1;  // somebody, who gets no CPU
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(ring.Push(&record));
+  EXPECT_EQ(shared->dropped, 1000u);
+  EXPECT_EQ(shared->head, 1u);
+  shared->lock = 0;
+  EXPECT_TRUE(ring.Push(&record));
+  EXPECT_EQ(shared->head, 2u);
+  stage = 4;
+  for (auto& thread : threads) thread.join();
+}
+
 }  // namespace
 }  // namespace rocattach::collector

@@ -6,30 +6,11 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/unit/collector/hsa/doorbell_fixture.h"
 #include "tests/unit/collector/hsa/fake_hsa.h"
 
 namespace rocattach::collector {
 namespace {
-
-constexpr uint64_t kKernel = 0x7f0000001000;
-
-class DoorbellTest : public testing::Test {
- protected:
-  DoorbellTest() {
-    f_.kernels.Insert(kKernel, 5);
-    ring_ = f_.rings.Mine();
-  }
-  // One dispatch as an application makes it.
-  uint64_t Launch(amd_signal_t* completion = nullptr) {
-    uint64_t index = gpu_.Reserve();
-    gpu_.Write(index, kKernel, completion);
-    f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
-    return index;
-  }
-  CaptureFixture f_;
-  FakeGpu gpu_{16};
-  RingHandle ring_;
-};
 
 TEST_F(DoorbellTest, RecordsADispatchWithTimes) {
   Launch();
@@ -198,7 +179,10 @@ TEST_F(DoorbellTest, ABarrierThatTakesTheSignalOverTakesTheTimesFirst) {
   uint64_t barrier = gpu_.Reserve();
   gpu_.WriteBarrier(barrier, &signal);
   // Not harvested in between: look at the tracking itself.
-  f_.capture.Barrier(reinterpret_cast<uint64_t>(&signal));
+  AqlPacket takes_over = {};
+  takes_over.any.header = HSA_PACKET_TYPE_BARRIER_AND;
+  takes_over.words[7] = reinterpret_cast<uint64_t>(&signal);
+  f_.capture.Barrier(takes_over);
   EXPECT_EQ(f_.tracker.app_signals().tracked(), 0u);
   f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(barrier), &ring_);
   gpu_.Run();
@@ -466,6 +450,158 @@ TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Producers, DoorbellStressTest, testing::Values(1, 4));
+
+// A dispatch in AMD's own format, in clusters of workgroups.
+AqlPacket ExtDispatch(amd_signal_t* completion = nullptr) {
+  AqlPacket packet = {};
+  ExtKernelDispatch& ext = packet.ext_dispatch;
+  ext.header = HSA_PACKET_TYPE_VENDOR_SPECIFIC;
+  ext.format = static_cast<uint8_t>(VendorFormat::kExtKernelDispatch);
+  ext.setup = 3;
+  ext.workgroup_size[0] = 64;
+  ext.workgroup_size[1] = ext.workgroup_size[2] = 2;
+  ext.clusters_x = 100'000;
+  ext.clusters_y = 3;
+  ext.clusters_z = 1;
+  ext.cluster_size[0] = 4;
+  ext.cluster_size[1] = ext.cluster_size[2] = 1;
+  ext.private_segment_size = 32;
+  ext.group_segment_size = 16;
+  ext.kernel_object = kKernel;
+  ext.dependency = 0x1240;
+  ext.completion_signal = reinterpret_cast<uint64_t>(completion);
+  return packet;
+}
+
+AqlPacket Vendor(VendorFormat format) {
+  AqlPacket packet = {};
+  packet.any.header = HSA_PACKET_TYPE_VENDOR_SPECIFIC;
+  packet.any.format = static_cast<uint8_t>(format);
+  return packet;
+}
+
+TEST_F(DoorbellTest, RecordsADispatchInAmdsFormat) {
+  const uint64_t index = gpu_.Reserve();
+  gpu_.WritePacket(index, ExtDispatch());
+  f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+  ASSERT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].flags, 0);
+  EXPECT_EQ(records[0].end_ns - records[0].start_ns, 5000u);
+  EXPECT_EQ(records[0].kernel_id, 5u);
+  EXPECT_EQ(records[0].grid_x, 100'000u * 4 * 64);
+  EXPECT_EQ(records[0].grid_y, 3u * 2);
+  EXPECT_EQ(records[0].grid_z, 2u);
+  EXPECT_EQ(records[0].workgroup_x, 64);
+  EXPECT_EQ(records[0].lds_bytes, 16u);
+  EXPECT_EQ(records[0].scratch_bytes, 32u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
+}
+
+TEST_F(DoorbellTest, ADispatchInAmdsFormatMayHaveItsOwnSignal) {
+  amd_signal_t signal = {};
+  signal.value = 1;
+  const uint64_t index = gpu_.Reserve();
+  gpu_.WritePacket(index, ExtDispatch(&signal));
+  f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+  EXPECT_EQ(gpu_.packet(index).completion_signal.handle,
+            reinterpret_cast<uint64_t>(&signal));
+  ASSERT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].flags, ROCATTACH_DISPATCH_APP_SIGNAL);
+  EXPECT_EQ(signal.value, 0);
+}
+
+TEST_F(DoorbellTest, AGridThatDoesNotFitIsTheLargest) {
+  AqlPacket packet = ExtDispatch();
+  packet.ext_dispatch.clusters_x = UINT32_MAX;
+  EXPECT_EQ(AsDispatch(packet.ext_dispatch).grid_size_x, UINT32_MAX);
+}
+
+// Where the packet processor takes a signal's event from another ring, one of ours would
+// never be signalled: what has no signal is recorded without times.
+TEST_F(DoorbellTest, QueuesWithMetadataGetNoSignalsOfOurs) {
+  gpu_.queue().has_metadata = true;
+  const uint64_t index = gpu_.Reserve();
+  gpu_.WritePacket(index, ExtDispatch());
+  f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+  EXPECT_EQ(gpu_.packet(index).completion_signal.handle, 0u);
+  ASSERT_EQ(gpu_.Run(), 1u);
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].flags, ROCATTACH_DISPATCH_UNTIMED);
+}
+
+TEST_F(DoorbellTest, RecordsFromARingInDeviceMemory) {
+  gpu_.queue().in_device = true;
+  for (int i = 0; i < 40; ++i) {
+    Launch();
+    const uint64_t index = gpu_.Reserve();
+    gpu_.WritePacket(index, ExtDispatch());
+    f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+    ASSERT_EQ(gpu_.Run(), 2u);
+    StoreRelease(&f_.memory.ring(0)->tail, LoadAcquire(&f_.memory.ring(0)->head));
+  }
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 80u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_untimed), 0u);
+  EXPECT_EQ(f_.Inflight(), 0);
+}
+
+// Work that a packet does not describe is told, and the packet runs.
+TEST_F(DoorbellTest, PacketsThatRunOtherPacketsAreCounted) {
+  AqlPacket unknown_type = {};
+  unknown_type.any.header = 9;
+  const AqlPacket packets[] = {
+      Vendor(VendorFormat::kIbJump), Vendor(VendorFormat::kIbCondJump),
+      Vendor(VendorFormat::kPm4), Vendor(static_cast<VendorFormat>(77)), unknown_type};
+  uint64_t count = 0;
+  for (const AqlPacket& packet : packets) {
+    const uint64_t index = gpu_.Reserve();
+    gpu_.WritePacket(index, packet);
+    f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+    EXPECT_EQ(gpu_.Run(), 1u);
+    EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), ++count);
+  }
+  // These run no kernel.
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t index = gpu_.Reserve();
+    if (i == 0) {
+      gpu_.WriteBarrier(index);
+    } else {
+      gpu_.WritePacket(index, Vendor(VendorFormat::kBarrierValue));
+    }
+    f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+    EXPECT_EQ(gpu_.Run(), 1u);
+  }
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), count);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 0u);
+}
+
+// The completion signal of a jump is not in its last eight bytes.
+TEST_F(DoorbellTest, TheSignalOfAJumpIsKnown) {
+  amd_signal_t signal = {};
+  signal.value = 1;
+  Launch(&signal);
+  ASSERT_EQ(gpu_.Run(), 1u);
+  ASSERT_EQ(f_.tracker.app_signals().tracked(), 1u);
+  AqlPacket jump = Vendor(VendorFormat::kIbJump);
+  jump.words[6] = reinterpret_cast<uint64_t>(&signal);
+  const uint64_t index = gpu_.Reserve();
+  gpu_.WritePacket(index, jump);
+  f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+  // The dispatch's times were taken before the signal is used again.
+  EXPECT_EQ(f_.tracker.app_signals().tracked(), 0u);
+  signal.start_ts = signal.end_ts = 0;
+  f_.Harvest(&gpu_.queue());
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].end_ns - records[0].start_ns, 5000u);
+}
 
 }  // namespace
 }  // namespace rocattach::collector

@@ -84,6 +84,14 @@ void FakeGpu::WriteBarrier(uint64_t index, amd_signal_t* completion) {
   __atomic_store_n(&p.header, HSA_PACKET_TYPE_BARRIER_AND, __ATOMIC_RELEASE);
 }
 
+void FakeGpu::WritePacket(uint64_t index, AqlPacket packet) {
+  auto& p = reinterpret_cast<AqlPacket&>(this->packet(index));
+  const uint16_t header = packet.any.header;
+  packet.any.header = HSA_PACKET_TYPE_INVALID;
+  p = packet;
+  __atomic_store_n(&p.any.header, header, __ATOMIC_RELEASE);
+}
+
 void FakeGpu::Rung(uint64_t value) {
   std::lock_guard<std::mutex> lock(rings_mutex_);
   rings_.push_back(value);

@@ -37,6 +37,8 @@ class FakeGpu {
   uint64_t Reserve() { return __atomic_fetch_add(&write_index(), 1, __ATOMIC_SEQ_CST); }
   void Write(uint64_t index, uint64_t kernel, amd_signal_t* completion = nullptr);
   void WriteBarrier(uint64_t index, amd_signal_t* completion = nullptr);
+  // Any packet, whose header is written last.
+  void WritePacket(uint64_t index, AqlPacket packet);
 
   // Runs what is valid, rung for, and below `limit`. Returns how many packets.
   uint64_t Run(uint64_t limit = UINT64_MAX);

@@ -53,7 +53,7 @@ class GatedRuntime : public testing::Test {
     auto set = [](ApiTable* table, uint32_t slot, auto function) {
       table->slots[slot] = reinterpret_cast<void*>(function);
     };
-    core()->version = {2, kCoreTableBytes, 0, 0};
+    core()->version = {2, kLeastCoreTableBytes, 0, 0};
     amd()->version = {2, 400, 0, 0};
     for (uint32_t slot :
          {kCoreSignalStoreRelaxed, kCoreSignalStoreScrelease,
@@ -74,6 +74,9 @@ class GatedRuntime : public testing::Test {
           return HSA_STATUS_SUCCESS;
         });
     AmdSlots slots;
+    slots.async_function = 8;
+    slots.memory_async_copy = kCopySlot;
+    slots.memory_async_copy_rect = 38;
     set(
         amd(), slots.async_function, +[](void (*run)(void*), void* argument) {
           if (!g_runtime->no_thread) g_runtime->threads.emplace_back(run, argument);
@@ -87,7 +90,7 @@ class GatedRuntime : public testing::Test {
     set(amd(), slots.memory_async_copy, copy);
     set(amd(), slots.memory_async_copy_rect, copy);
     ApiTableRoot root = {{3, sizeof(ApiTableRoot), 0, 0}, core(), amd()};
-    ASSERT_EQ(g_ring_gate.Install(&root, /*from_start=*/true), nullptr);
+    ASSERT_EQ(g_ring_gate.Install(root, slots, /*from_start=*/true), nullptr);
     hsa_queue_t* queue = nullptr;
     ASSERT_EQ(Call<decltype(&hsa_queue_create)>(kCoreQueueCreate)(
                   {}, 64, 0, nullptr, nullptr, 0, 0, &queue),
@@ -112,14 +115,14 @@ class GatedRuntime : public testing::Test {
   }
   hsa_status_t Copy(size_t bytes) {
     return reinterpret_cast<decltype(&hsa_amd_memory_async_copy)>(
-        amd()->slots[AmdSlots().memory_async_copy])(nullptr, {}, nullptr, {}, bytes, 0,
-                                                    nullptr, {});
+        amd()->slots[kCopySlot])(nullptr, {}, nullptr, {}, bytes, 0, nullptr, {});
   }
 
   FakeRuntime runtime_;
   hsa_queue_t* queue_ = nullptr;
   uint32_t unfinished_ = 0;
-  alignas(8) char core_[kCoreTableBytes] = {};
+  static constexpr uint32_t kCopySlot = 15;
+  alignas(8) char core_[kLeastCoreTableBytes] = {};
   alignas(8) char amd_[400] = {};
 };
 

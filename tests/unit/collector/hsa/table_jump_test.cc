@@ -52,14 +52,42 @@ const Form kForms[] = {
      0x50},
 };
 
+std::vector<TableJump> Decode(const std::vector<uint8_t>& code) {
+  std::vector<TableJump> all;
+  TableJumps jumps(code.data(), code.size(), kAddress);
+  for (TableJump jump; jumps.Next(&jump);) all.push_back(jump);
+  return all;
+}
+
 TEST(TableJumpTest, DecodesEveryForm) {
   for (const Form& form : kForms) {
     SCOPED_TRACE(form.name);
-    TableJump jump;
-    ASSERT_TRUE(DecodeTableJump(form.code.data(), form.code.size(), kAddress, &jump));
-    EXPECT_EQ(jump.variable, form.variable);
-    EXPECT_EQ(jump.offset, form.offset);
+    const std::vector<TableJump> jumps = Decode(form.code);
+    ASSERT_EQ(jumps.size(), 1u);
+    EXPECT_EQ(jumps[0].variable, form.variable);
+    EXPECT_EQ(jumps[0].offset, form.offset);
   }
+}
+
+// A call that only happens while somebody traces.
+TEST(TableJumpTest, ATracepointInFrontIsAnotherCandidate) {
+  // mov rel(%rip),%rax; test %rax,%rax; je; mov $name,%edi; call *%rax;
+  // mov rel(%rip),%rdx; jmp *0x48(%rdx)
+  const std::vector<TableJump> other_register =
+      Decode({0x48, 0x8b, 0x05, 0x00, 0x01, 0, 0,    0x48, 0x85, 0xc0,
+              0x74, 0x07, 0xbf, 0x01, 0,    0, 0,    0xff, 0xd0, 0x48,
+              0x8b, 0x15, 0x10, 0,    0,    0, 0xff, 0x62, 0x48});
+  ASSERT_FALSE(other_register.empty());
+  EXPECT_EQ(other_register.back().variable, kAddress + 26 + 0x10);
+  EXPECT_EQ(other_register.back().offset, 0x48);
+  // The same with one register: its first use is over when it gets the table.
+  const std::vector<TableJump> same_register =
+      Decode({0x48, 0x8b, 0x05, 0x00, 0x01, 0, 0,    0x48, 0x85, 0xc0,
+              0x74, 0x07, 0xbf, 0x01, 0,    0, 0,    0xff, 0xd0, 0x48,
+              0x8b, 0x05, 0x10, 0,    0,    0, 0xff, 0x60, 0x48});
+  ASSERT_EQ(same_register.size(), 1u);
+  EXPECT_EQ(same_register[0].variable, kAddress + 26 + 0x10);
+  EXPECT_EQ(same_register[0].offset, 0x48);
 }
 
 // Wherever the code ends: nothing is read behind it, which the sanitizers see, and no
@@ -70,10 +98,10 @@ TEST(TableJumpTest, CutCodeHasNoAnswerOrTheRightOne) {
     for (size_t bytes = 0; bytes < form.code.size(); ++bytes) {
       const std::vector<uint8_t> cut(form.code.begin(),
                                      form.code.begin() + static_cast<long>(bytes));
-      TableJump jump;
-      if (!DecodeTableJump(cut.data(), cut.size(), kAddress, &jump)) continue;
-      EXPECT_EQ(jump.variable, form.variable) << bytes;
-      EXPECT_EQ(jump.offset, form.offset) << bytes;
+      for (const TableJump& jump : Decode(cut)) {
+        EXPECT_EQ(jump.variable, form.variable) << bytes;
+        EXPECT_EQ(jump.offset, form.offset) << bytes;
+      }
     }
   }
 }
@@ -88,8 +116,7 @@ TEST(TableJumpTest, OtherFunctionsHaveNoAnswer) {
       {},
   };
   for (const std::vector<uint8_t>& code : others) {
-    TableJump jump;
-    EXPECT_FALSE(DecodeTableJump(code.data(), code.size(), kAddress, &jump));
+    EXPECT_TRUE(Decode(code).empty());
   }
 }
 
@@ -97,11 +124,10 @@ TEST(TableJumpTest, OtherFunctionsHaveNoAnswer) {
 TEST(TableJumpTest, LooksNoFurtherThanItSays) {
   const std::vector<uint8_t>& jump_code = kForms[0].code;
   // All but its last byte would fit.
-  const size_t nops = kTableJumpBytes - jump_code.size() + 1;
+  const size_t nops = TableJumps::kTableJumpBytes - jump_code.size() + 1;
   std::vector<uint8_t> code(nops + jump_code.size(), 0x90);
   std::copy(jump_code.begin(), jump_code.end(), code.begin() + static_cast<long>(nops));
-  TableJump jump;
-  EXPECT_FALSE(DecodeTableJump(code.data(), code.size(), kAddress, &jump));
+  EXPECT_TRUE(Decode(code).empty());
 }
 
 }  // namespace

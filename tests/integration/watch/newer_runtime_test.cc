@@ -1,0 +1,195 @@
+// Runtimes of newer ROCm releases, simulated on top of Debian's: larger tables, queues
+// from descriptors, rings in device memory, counted queues, batches of copies.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/watch/running_fixture.h"
+#include "tests/unit/gpus/fake_driver.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+// Looked for before the machine's own. The simulated GPU waits for the doorbell of a packet
+// while its thread has no processor.
+std::vector<std::string> Runtime(const std::string& name) {
+  return {"LD_LIBRARY_PATH=" ROCATTACH_TEST_RUNTIMES "/" + name,
+          "SIMGPU_UNRUNG_NS=5000000000"};
+}
+
+class NewerRuntimeTest : public AttachRunningTest {
+ protected:
+  // As without a service.
+  static void ExpectNative(std::vector<std::string> command,
+                           const std::string& runtime) {
+    Child child(OnSimgpu(std::move(command)), {.environment = Runtime(runtime)});
+    const Finished end = child.Wait();
+    EXPECT_TRUE(end.exited_with(0)) << end.errors;
+    EXPECT_THAT(end.output, HasSubstr("result=ok"));
+  }
+  // Attached at the window: everything is recorded, with its times.
+  static void ExpectAllAtWindow(std::vector<std::string> command,
+                                const std::string& runtime) {
+    ExpectAllAtWindow(std::move(command), runtime, Runtime(runtime));
+  }
+  static void ExpectAllAtWindow(std::vector<std::string> command,
+                                const std::string& runtime,
+                                const std::vector<std::string>& environment) {
+    ExpectNative(command, runtime);
+    WatcherProcess watcher({"--auto"});
+    ASSERT_TRUE(watcher.ready());
+    Child target(OnSimgpu(std::move(command)), {.environment = environment});
+    const pid_t pid = target.pid();
+    const Finished end = target.Wait();
+    EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+    EXPECT_EQ(end.errors, "");
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.verdict.collector().backend_reason().find("not understood"),
+              std::string::npos)
+        << process.verdict.collector().backend_reason();
+    EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
+              Printed(end.output, "dispatches"));
+    EXPECT_EQ(static_cast<int64_t>(process.copies.size()),
+              Printed(end.output, "copies"));
+    ExpectTimes(process);
+  }
+  static void ExpectTimes(const RecordedProcess& process) {
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_EQ(process.account.untimed(), 0u);
+    EXPECT_EQ(process.account.packets_unseen(), 0u);
+    EXPECT_EQ(process.account.times_not_believable(), 0u);
+    std::set<uint64_t> operations;
+    for (const rocattach_dispatch& d : process.dispatches) {
+      EXPECT_TRUE(operations.insert(d.correlation_id).second);
+      EXPECT_LT(d.start_ns, d.end_ns);
+      EXPECT_TRUE(process.kernels.contains(d.kernel_id));
+    }
+    for (const rocattach_copy& c : process.copies) {
+      EXPECT_TRUE(operations.insert(c.correlation_id).second);
+      EXPECT_LT(c.start_ns, c.end_ns);
+    }
+  }
+  // Attached to while it runs: everything that it launches from then on is recorded.
+  void ExpectAllAfterLateAttach(std::vector<std::string> command,
+                                const std::string& runtime) {
+    auto child = StartProgram(std::move(command), Runtime(runtime));
+    Attacher attach(Path("t.rwa"), {child->pid()});
+    EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
+    Change();
+    const Finished target = child->Wait();
+    const Finished attacher = attach.child().Wait();
+    const Recording recording = ReadRecording(Path("t.rwa"));
+    ASSERT_EQ(recording.processes.size(), 1u);
+    const RecordedProcess& process = recording.processes[0];
+    ExpectExact(process, target, attacher, "increment", "accumulate");
+    EXPECT_EQ(static_cast<int64_t>(process.copies.size()),
+              std::max<int64_t>(0, Printed(target.output, "copies")));
+    ExpectTimes(process);
+  }
+};
+
+class RuntimeTablesTest : public NewerRuntimeTest,
+                          public testing::WithParamInterface<const char*> {};
+
+TEST_P(RuntimeTablesTest, AProgramOfTodayIsRecorded) {
+  ExpectAllAtWindow({"hsa_dispatch", "-n", "400", "-t", "4", "--copies", "8"},
+                    GetParam());
+}
+
+TEST_P(RuntimeTablesTest, AProgramThatRunsIsRecorded) {
+  ExpectAllAfterLateAttach({"hsa_graph", "--nodes", "64", "-n", "6"}, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, RuntimeTablesTest,
+                         testing::Values("624", "648", "712", "752", "branch_720"),
+                         [](const auto& test) { return std::string(test.param); });
+
+struct WayCase {
+  const char* name;
+  std::vector<std::string> arguments;
+};
+class NewerWaysTest : public NewerRuntimeTest,
+                      public testing::WithParamInterface<WayCase> {
+ protected:
+  static std::vector<std::string> Command() {
+    std::vector<std::string> command = {"hsa_newer", "-t", "16", "-n", "300"};
+    const std::vector<std::string>& more = GetParam().arguments;
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+};
+
+TEST_P(NewerWaysTest, AtTheWindow) {
+  ExpectAllAtWindow(Command(), "752");
+}
+
+TEST_P(NewerWaysTest, Late) {
+  ExpectAllAfterLateAttach(Command(), "752");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, NewerWaysTest,
+    testing::Values(WayCase{"Descriptors", {}},
+                    WayCase{"RingsInDeviceMemory", {"--device-ring"}},
+                    WayCase{"CountedQueues", {"--counted"}},
+                    WayCase{"BatchesOfCopies", {"--batches", "5"}},
+                    WayCase{"AllOfThem",
+                            {"--device-ring", "--batches", "3", "--broadcast"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+// The queues that nobody has destroyed are gone with the runtime all the same.
+TEST_F(NewerRuntimeTest, ARuntimeThatLeavesItsTablesAtItsEnd) {
+  std::vector<std::string> environment = Runtime("752");
+  environment.emplace_back("SIMROCM_RUNTIME_KEEPS_TABLES=1");
+  ExpectAllAtWindow({"hsa_newer", "-t", "4", "--counted"}, "752", environment);
+}
+
+// Two programs compute, as the driver says. One rings a queue that nobody has announced,
+// and without the runtime: none of its dispatches is seen, and that is said.
+TEST_F(NewerRuntimeTest, WorkThatNobodySeesIsTold) {
+  const FakeDriver driver;
+  driver.AddGpu(1, 100, 3, 0xa);
+  WatcherProcess watcher(
+      {"--auto", "--kfd-topology", driver.roots().kfd + "/topology"});
+  ASSERT_TRUE(watcher.ready());
+  std::vector<std::unique_ptr<Child>> children;
+  for (const char* way : {"--device-ring", "--counted"}) {
+    std::vector<std::string> command = {"hsa_newer", way,       "--until",
+                                        Path("go"),  "--ready", Path(way)};
+    if (std::string(way) == "--counted") command.push_back("--ring-directly");
+    children.push_back(std::make_unique<Child>(
+        OnSimgpu(command),
+        Child::Options{.environment = Runtime("752"), .dies_with_us = true}));
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path(way)); }));
+    driver.Write(
+        absl::StrCat("kfd/proc/", children.back()->pid(), "/stats_100/cu_occupancy"),
+        "4\n");
+  }
+  EXPECT_TRUE(Eventually([&] {
+    (void)watcher.PollEvents("unseen_work");
+    return !watcher.Events("unseen_work").empty();
+  }));
+  Change();
+  for (const auto& child : children) EXPECT_TRUE(child->Wait().exited_with(0));
+  const Finished end = watcher.Stop();
+  const auto told = watcher.Events("unseen_work");
+  ASSERT_EQ(told.size(), 1u) << end.output;
+  EXPECT_EQ(told[0]["pid"], children[1]->pid());
+  EXPECT_THAT(std::string(told[0]["library"]), HasSubstr("libhsa-runtime64"));
+  EXPECT_EQ(watcher.Events("summary").back()["unseen_work"], 1);
+  const Recording recording = ReadRecording(watcher.recording());
+  EXPECT_EQ(recording.Process(children[0]->pid()).account.unseen_work(), "");
+  EXPECT_NE(recording.Process(children[1]->pid()).account.unseen_work(), "");
+  // Who reads the recording is told as well.
+  const Finished report =
+      Child({ClientPath(), "report", "--json", watcher.recording()}).Wait();
+  EXPECT_THAT(report.output, HasSubstr("used GPUs in ways that are not recorded"));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,258 @@
+// hsa_newer: dispatches and copies in the ways of newer runtimes: queues from descriptors,
+// with their rings in device memory, or counted ones, and batches of copies. The functions
+// are looked up, so that it can be linked with the runtime of Debian.
+//
+// With --until it first dispatches `increment` until there is such a file; what it
+// dispatches from then on is `accumulate`.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/targets/hsa_support.h"
+
+enum { QUEUE_PACKETS = 4096, BATCH = 4, COPY_BYTES = 4096 };
+
+// hsa_ext_amd.h of interface 1.31.
+struct queue_descriptor {
+  uint16_t version, flags;
+  uint8_t engine_type, reserved1[3];
+  uint32_t queue_bytes, priority;
+  void (*callback)(hsa_status_t, hsa_queue_t*, void*);
+  void* data;
+  hsa_queue_t* queue;
+  const uint32_t* cu_mask;
+  uint32_t type, private_segment_size, cu_mask_count;
+  uint8_t reserved2[12];
+  uint32_t traffic_class;
+  uint8_t reserved3[20];
+};
+_Static_assert(sizeof(struct queue_descriptor) == 96, "as the runtime has it");
+
+struct copy_op {
+  uint16_t version, type, entries, traffic_class;
+  hsa_signal_t completion;
+  const void* src;
+  hsa_agent_t src_agent;
+  union {
+    hsa_agent_t dst_agent;
+    const hsa_agent_t* dst_agent_list;
+  };
+  union {
+    void* dst;
+    void* const* dst_list;
+  };
+  size_t size, second_size;
+  uint8_t wait[32], signal[32];
+};
+_Static_assert(sizeof(struct copy_op) == 128, "as the runtime has it");
+
+typedef hsa_status_t queue_create_fn(hsa_agent_t, struct queue_descriptor*, uint32_t);
+typedef hsa_status_t acquire_fn(hsa_agent_t, hsa_queue_type_t, uint32_t,
+                                void (*)(hsa_status_t, hsa_queue_t*, void*), void*,
+                                uint64_t, hsa_queue_t**);
+typedef hsa_status_t release_fn(hsa_queue_t*);
+typedef hsa_status_t batch_copy_fn(const struct copy_op*, uint32_t, uint32_t,
+                                   const hsa_signal_t*);
+
+static struct {
+  uint64_t dispatches;  // of each thread
+  uint64_t batches;     // of copies, of each thread
+  unsigned threads;
+  bool counted, in_device, broadcast;
+  const char* until;
+  const char* ready;
+} settings = {.dispatches = 1000, .threads = 1};
+
+static struct machine machine;
+static struct kernel increment, accumulate;
+static batch_copy_fn* batch_copy;
+
+struct worker {
+  hsa_queue_t* queue;
+  uint64_t before, after;
+  pthread_t thread;
+};
+
+static const char help[] =
+    "usage: hsa_newer [OPTIONS]\n"
+    "  -n N           dispatches of each thread (default 1000)\n"
+    "  -t N           threads, each with a queue (default 1)\n"
+    "  --batches N    batches of 4 copies of each thread (default 0)\n"
+    "  --broadcast    with one more copy, to 2 places\n"
+    "  --device-ring  queues have their rings in device memory\n"
+    "  --counted      threads share a counted queue, each with a handle of its own\n"
+    "  --ring-directly  ring by a store to the hardware's doorbell\n"
+    "  --until FILE   first dispatch other kernels until there is such a file\n"
+    "  --ready FILE   created when these have begun\n";
+
+static void* function(const char* name) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (found == NULL) die("the runtime has no %s", name);
+  return found;
+}
+
+static hsa_queue_t* make_queue(void) {
+  if (settings.counted) {
+    hsa_queue_t* queue;
+    acquire_fn* acquire = (acquire_fn*)function("hsa_amd_counted_queue_acquire");
+    check(acquire(machine.gpu, HSA_QUEUE_TYPE_MULTI, 0, NULL, NULL, 0, &queue),
+          "hsa_amd_counted_queue_acquire");
+    return queue;
+  }
+  struct queue_descriptor descriptor = {.flags = settings.in_device ? 1 : 0,
+                                        .queue_bytes = QUEUE_PACKETS * 64,
+                                        .type = HSA_QUEUE_TYPE_MULTI,
+                                        .private_segment_size = UINT32_MAX};
+  queue_create_fn* create = (queue_create_fn*)function("hsa_amd_queue_create");
+  check(create(machine.gpu, &descriptor, 1), "hsa_amd_queue_create");
+  return descriptor.queue;
+}
+
+static void free_queue(hsa_queue_t* queue) {
+  if (settings.counted) {
+    check(((release_fn*)function("hsa_amd_counted_queue_release"))(queue),
+          "hsa_amd_counted_queue_release");
+  } else {
+    check(hsa_queue_destroy(queue), "hsa_queue_destroy");
+  }
+}
+
+static void copy_batch(char* host, char* device, char* back) {
+  struct copy_op ops[BATCH + 1] = {0};
+  hsa_signal_t signals[BATCH + 1];
+  void* const places[2] = {device, device + COPY_BYTES};
+  const hsa_agent_t owners[2] = {machine.gpu, machine.gpu};
+  const uint32_t count = BATCH + (settings.broadcast ? 1 : 0);
+  for (uint32_t i = 0; i < count; i++) {
+    signals[i] = create_signal(1);
+    ops[i].completion = signals[i];
+    ops[i].src = host;
+    ops[i].src_agent = machine.cpu;
+    ops[i].dst_agent = machine.gpu;
+    ops[i].dst = device + (size_t)i * COPY_BYTES;
+    ops[i].size = COPY_BYTES;
+  }
+  if (settings.broadcast) {
+    ops[BATCH].type = 1;
+    ops[BATCH].entries = 2;
+    ops[BATCH].dst_list = places;
+    ops[BATCH].dst_agent_list = owners;
+  }
+  check(batch_copy(ops, count, 0, NULL), "hsa_amd_memory_async_batch_copy");
+  for (uint32_t i = 0; i < count; i++) {
+    wait_for_zero(signals[i]);
+    check(hsa_signal_destroy(signals[i]), "hsa_signal_destroy");
+  }
+  check(hsa_memory_copy(back, device, COPY_BYTES), "hsa_memory_copy");
+  if (memcmp(back, host, COPY_BYTES) != 0) die("a copy is wrong");
+}
+
+static void* work(void* argument) {
+  struct worker* worker = argument;
+  uint64_t* counters = allocate(&machine, machine.host, 4096);
+  uint64_t** arguments = allocate(&machine, machine.kernarg, 512);
+  struct {
+    uint64_t* counter;
+    uint64_t more;
+  }* more = (void*)(arguments + 32);
+  counters[0] = counters[1] = 0;
+  arguments[0] = &counters[0];
+  more->counter = &counters[1];
+  more->more = 1;
+  while (settings.until != NULL && access(settings.until, F_OK) != 0) {
+    hsa_signal_t done = create_signal(1);
+    dispatch(worker->queue, &increment, arguments, 64, done);
+    wait_for_zero(done);
+    check(hsa_signal_destroy(done), "hsa_signal_destroy");
+    if (++worker->before == 10 && settings.ready != NULL) create_file(settings.ready);
+  }
+  const hsa_signal_t none = {0};
+  for (uint64_t i = 0; i < settings.dispatches; i++) {
+    dispatch(worker->queue, &accumulate, more, 64, none);
+    worker->after++;
+  }
+  hsa_signal_t done = create_signal(1);
+  barrier(worker->queue, done);
+  wait_for_zero(done);
+  check(hsa_signal_destroy(done), "hsa_signal_destroy");
+  char* host = allocate(&machine, machine.host, COPY_BYTES);
+  char* device = allocate(&machine, machine.device, (BATCH + 1) * COPY_BYTES);
+  char back[COPY_BYTES];
+  memset(host, 'x', COPY_BYTES);
+  for (uint64_t i = 0; i < settings.batches; i++) copy_batch(host, device, back);
+  if (counters[0] != worker->before || counters[1] != worker->after) {
+    die("%llu and %llu dispatches counted to %llu and %llu",
+        (unsigned long long)worker->before, (unsigned long long)worker->after,
+        (unsigned long long)counters[0], (unsigned long long)counters[1]);
+  }
+  return NULL;
+}
+
+static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
+                                        {"broadcast", no_argument, NULL, 'B'},
+                                        {"device-ring", no_argument, NULL, 'd'},
+                                        {"counted", no_argument, NULL, 'c'},
+                                        {"ring-directly", no_argument, NULL, 'D'},
+                                        {"until", required_argument, NULL, 'u'},
+                                        {"ready", required_argument, NULL, 'r'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static void parse(int argc, char** argv) {
+  int option;
+  while ((option = getopt_long(argc, argv, "n:t:h", options, NULL)) != -1) {
+    if (option == 'n') settings.dispatches = parse_number("-n", optarg);
+    if (option == 't') settings.threads = (unsigned)parse_number("-t", optarg);
+    if (option == 'b') settings.batches = parse_number("--batches", optarg);
+    if (option == 'B') settings.broadcast = true;
+    if (option == 'd') settings.in_device = true;
+    if (option == 'c') settings.counted = true;
+    if (option == 'D') ring_directly(true);
+    if (option == 'u') settings.until = optarg;
+    if (option == 'r') settings.ready = optarg;
+    if (option == 'h') {
+      fputs(help, stdout);
+      exit(0);
+    }
+    if (option == '?') exit(2);
+  }
+}
+
+int main(int argc, char** argv) {
+  parse(argc, argv);
+  check(hsa_init(), "hsa_init");
+  find_machine(&machine);
+  if (settings.batches != 0) {
+    batch_copy = (batch_copy_fn*)function("hsa_amd_memory_async_batch_copy");
+  }
+  hsa_executable_t executable = load_kernels(&machine);
+  increment = find_kernel(&machine, executable, "increment");
+  accumulate = find_kernel(&machine, executable, "accumulate");
+  struct worker* workers = calloc(settings.threads, sizeof(*workers));
+  for (unsigned i = 0; i < settings.threads; i++) {
+    workers[i].queue = make_queue();
+    if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
+      die("pthread_create");
+    }
+  }
+  unsigned long long before = 0, after = 0;
+  for (unsigned i = 0; i < settings.threads; i++) {
+    pthread_join(workers[i].thread, NULL);
+    free_queue(workers[i].queue);
+    before += workers[i].before;
+    after += workers[i].after;
+  }
+  // A batch, and what is read back.
+  const unsigned long long each = BATCH + (settings.broadcast ? 2 : 0) + 1;
+  printf("dispatches=%llu before=%llu after=%llu copies=%llu result=ok\n",
+         before + after, before, after, settings.threads * settings.batches * each);
+  free(workers);
+  check(hsa_executable_destroy(executable), "hsa_executable_destroy");
+  check(hsa_shut_down(), "hsa_shut_down");
+  return 0;
+}

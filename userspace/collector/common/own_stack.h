@@ -1,0 +1,20 @@
+// A stack for what needs more of one than the program's call does.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_OWN_STACK_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_OWN_STACK_H_
+
+namespace rocattach::collector {
+
+// Calls the function on a stack that exists only meanwhile, with an inaccessible page
+// below it. Signals are blocked, except for those of faults: if the thread is on a signal
+// stack, the kernel no longer sees that, and would start another handler at its top, over
+// what is there. False, and nothing was called, if there is no memory for it.
+bool RunOnOwnStack(void (*function)(void*), void* argument);
+
+template <typename F>
+bool OnOwnStack(F function) {
+  return RunOnOwnStack([](void* f) { (*static_cast<F*>(f))(); }, &function);
+}
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_OWN_STACK_H_

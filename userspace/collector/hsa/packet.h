@@ -1,0 +1,147 @@
+// AQL packets: the types of HSA and the formats of AMD.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_PACKET_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_PACKET_H_
+
+#include <emmintrin.h>
+#include <hsa/hsa.h>
+#include <stdint.h>
+
+namespace rocattach::collector {
+
+inline uint8_t PacketType(uint16_t header) {
+  return (header >> HSA_PACKET_HEADER_TYPE) &
+         ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
+}
+
+// Of packets of the type HSA_PACKET_TYPE_VENDOR_SPECIFIC: their third byte. The names of
+// hsa_ext_amd.h of interface 1.31, without the prefix.
+enum class VendorFormat : uint8_t {
+  kPm4 = 1,
+  kBarrierValue = 2,
+  kExtKernelDispatch = 3,  // that of gfx1250; up to interface 1.16 only for AIE agents
+  kIbCondJump = 6,         // runs packets that are outside of the ring
+  kIbJump = 7,
+};
+
+// VendorFormat::kExtKernelDispatch: a dispatch in clusters of workgroups.
+struct ExtKernelDispatch {
+  uint16_t header;
+  uint8_t format;
+  uint8_t setup;
+  uint16_t workgroup_size[3];
+  uint16_t reserved;
+  uint32_t clusters_x;
+  uint16_t clusters_y, clusters_z;
+  uint8_t cluster_size[3];  // workgroups of a cluster
+  uint8_t hint;
+  uint32_t private_segment_size;
+  uint32_t group_segment_size;
+  uint64_t kernel_object;
+  uint64_t kernarg_address;
+  uint64_t dependency;  // a signal
+  uint64_t completion_signal;
+};
+
+// A packet of any type.
+union AqlPacket {
+  hsa_kernel_dispatch_packet_t dispatch;
+  ExtKernelDispatch ext_dispatch;
+  struct {
+    uint16_t header;
+    uint8_t format;  // of vendor-specific packets
+  } any;
+  uint64_t words[8];
+};
+static_assert(sizeof(AqlPacket) == 64 && sizeof(ExtKernelDispatch) == 64,
+              "as packet processors read them");
+
+enum class PacketKind : uint8_t {
+  kDispatch,
+  kExtDispatch,
+  kOpaque,  // runs work that the packet does not describe, or is not known
+  kOther,   // runs no kernel
+};
+
+inline PacketKind KindOf(const AqlPacket& packet) {
+  switch (PacketType(packet.any.header)) {
+    case HSA_PACKET_TYPE_KERNEL_DISPATCH:
+      return PacketKind::kDispatch;
+    case HSA_PACKET_TYPE_BARRIER_AND:
+    case HSA_PACKET_TYPE_BARRIER_OR:
+    case HSA_PACKET_TYPE_AGENT_DISPATCH:
+    case HSA_PACKET_TYPE_INVALID:
+      return PacketKind::kOther;
+    case HSA_PACKET_TYPE_VENDOR_SPECIFIC:
+      break;
+    default:
+      return PacketKind::kOpaque;
+  }
+  switch (static_cast<VendorFormat>(packet.any.format)) {
+    case VendorFormat::kExtKernelDispatch:
+      return PacketKind::kExtDispatch;
+    case VendorFormat::kBarrierValue:
+      return PacketKind::kOther;
+    default:
+      return PacketKind::kOpaque;
+  }
+}
+
+inline bool IsPm4(const AqlPacket& packet) {
+  return PacketType(packet.any.header) == HSA_PACKET_TYPE_VENDOR_SPECIFIC &&
+         static_cast<VendorFormat>(packet.any.format) == VendorFormat::kPm4;
+}
+
+// The same dispatch as a packet of HSA.
+inline hsa_kernel_dispatch_packet_t AsDispatch(const ExtKernelDispatch& ext) {
+  const uint64_t clusters[3] = {ext.clusters_x, ext.clusters_y, ext.clusters_z};
+  uint32_t grid[3];
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t items = clusters[i] * ext.cluster_size[i] * ext.workgroup_size[i];
+    grid[i] = items < UINT32_MAX ? static_cast<uint32_t>(items) : UINT32_MAX;
+  }
+  hsa_kernel_dispatch_packet_t packet = {};
+  packet.header = ext.header;
+  packet.setup = ext.setup;
+  packet.workgroup_size_x = ext.workgroup_size[0];
+  packet.workgroup_size_y = ext.workgroup_size[1];
+  packet.workgroup_size_z = ext.workgroup_size[2];
+  packet.grid_size_x = grid[0];
+  packet.grid_size_y = grid[1];
+  packet.grid_size_z = grid[2];
+  packet.private_segment_size = ext.private_segment_size;
+  packet.group_segment_size = ext.group_segment_size;
+  packet.kernel_object = ext.kernel_object;
+  packet.kernarg_address = reinterpret_cast<void*>(ext.kernarg_address);
+  packet.completion_signal.handle = ext.completion_signal;
+  return packet;
+}
+
+// Calls `use` with each value that may be the handle of the packet's completion signal.
+// One that is none harms nobody who only looks it up.
+template <typename Use>
+void ForEachCompletionSignal(const AqlPacket& packet, Use use) {
+  constexpr int kIb = 6, kLast = 7;
+  const bool vendor = PacketType(packet.any.header) == HSA_PACKET_TYPE_VENDOR_SPECIFIC;
+  const auto format = static_cast<VendorFormat>(packet.any.format);
+  const bool known = !vendor || format == VendorFormat::kPm4 ||
+                     format == VendorFormat::kBarrierValue ||
+                     format == VendorFormat::kExtKernelDispatch;
+  if (!known) use(packet.words[kIb]);
+  const bool ib = vendor && (format == VendorFormat::kIbJump ||
+                             format == VendorFormat::kIbCondJump);
+  if (!ib) use(packet.words[kLast]);
+}
+
+// Reads a packet in device memory: each load is one read over the bus, so there are as
+// few as possible. The header first: what a producer wrote before it is there then.
+inline void ReadOnce(const AqlPacket* packet, AqlPacket* copy) {
+  const auto* from = reinterpret_cast<const __m128i*>(packet);
+  auto* to = reinterpret_cast<__m128i*>(copy);
+  _mm_storeu_si128(&to[0], _mm_load_si128(&from[0]));
+  _mm_lfence();
+  for (int i = 1; i < 4; ++i) _mm_storeu_si128(&to[i], _mm_load_si128(&from[i]));
+}
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_PACKET_H_
