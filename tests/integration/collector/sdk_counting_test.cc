@@ -197,14 +197,17 @@ TEST_F(SdkFilters, OneGpuOfSeveral) {
   spec.selection.gpus = {"1"};
   uint32_t chosen = 0;
   uint64_t generation = 0;
-  const SdkResult result =
-      RunSdk({.gpus = 3,
-              .steps = {"sleep:300", "dispatch:10"},
-              .step = [&](SdkTarget& target) {
-                if (generation != 0 || target.result.agents.size() < 4) return;
-                generation = target.Write({spec});
-                chosen = target.result.agents[2].entry.id;
-              }});
+  const SdkResult result = RunSdk(
+      {.gpus = 3, .steps = {"wait", "dispatch:10"}, .step = [&](SdkTarget& target) {
+         PlanAnswer answer;
+         if (generation != 0) {
+           if (target.Answered(generation, &answer)) target.Continue();
+           return;
+         }
+         if (target.result.agents.size() < 4) return;
+         generation = target.Write({spec});
+         chosen = target.result.agents[2].entry.id;
+       }});
   ExpectCleanRun(result);
   EXPECT_EQ(result.run.dispatches.size(), 10u);
   for (const auto& d : result.run.dispatches) EXPECT_EQ(d.agent_id, chosen);
@@ -271,18 +274,20 @@ using SdkRefusals = SdkTest;
 SdkResult RunWithImage(const std::function<void(rocattach_plan*)>& change,
                        PlanAnswer* answer) {
   uint64_t generation = 0;
-  return RunSdk({.steps = {"dispatch:5", "sleep:300"},
-                 .step = [&, change, answer](SdkTarget& target) {
-                   if (generation == 0) {
-                     target.Write({CountersFilter({"SQ_WAVES"})});
-                     auto image = std::make_unique<rocattach_plan>();
-                     *image = *target.plan->image;
-                     change(image.get());
-                     generation = target.memory.WritePlan(*image);
-                   }
-                   PlanAnswer now;
-                   if (target.Answered(generation, &now)) *answer = now;
-                 }});
+  return RunSdk(
+      {.steps = {"dispatch:5", "wait"}, .step = [&, change, answer](SdkTarget& target) {
+         if (generation == 0) {
+           target.Write({CountersFilter({"SQ_WAVES"})});
+           auto image = std::make_unique<rocattach_plan>();
+           *image = *target.plan->image;
+           change(image.get());
+           generation = target.memory.WritePlan(*image);
+         }
+         PlanAnswer now;
+         if (!target.Answered(generation, &now)) return;
+         *answer = now;
+         target.Continue();
+       }});
 }
 
 TEST_F(SdkRefusals, MoreThanOnePassCanHoldNamesTheCounters) {

@@ -121,11 +121,16 @@ TEST_F(SdkLife, WorksBesideAnotherTool) {
 }
 
 TEST_F(SdkLife, SaysSoWhenAnotherToolCounts) {
-  SdkResult result = RunSdk({.steps = {"dispatch:9", "sleep:100"},
+  SdkResult result = RunSdk({.steps = {"dispatch:9", "wait"},
                              .filters = {CountersFilter({"SQ_WAVES"})},
                              .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
                                              "SIMROCM_TOOL=buffer counters=SQ_WAVES",
-                                             "SIMROCM_TOOL_OUTPUT=/dev/null"}});
+                                             "SIMROCM_TOOL_OUTPUT=/dev/null"},
+                             .step = [](SdkTarget& target) {
+                               if (target.memory.plan_answer().generation != 0) {
+                                 target.Continue();
+                               }
+                             }});
   EXPECT_EQ(result.answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_CONFLICT));
   EXPECT_THAT(result.answer.text, HasSubstr("CONFLICT"));
   ExpectCleanRun(result);

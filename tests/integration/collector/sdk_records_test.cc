@@ -197,8 +197,13 @@ TEST_F(SdkRecords, NothingOfMemoryWithoutBeingAskedFor) {
 // The libraries that registered before us are handed over to the SDK, from a thread
 // that is not in the middle of a registration.
 TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
-  SdkResult result = RunSdk({.steps = {"dispatch:3", "sleep:300", "environment"},
-                             .filters = {Api(TraceDomain::kMarkers)}});
+  SdkResult result = RunSdk({.steps = {"dispatch:3", "wait", "environment"},
+                             .filters = {Api(TraceDomain::kMarkers)},
+                             .step = [](SdkTarget& target) {
+                               if (target.Logged("register.invoke_nonpropagated")) {
+                                 target.Continue();
+                               }
+                             }});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ExpectCleanRun(result);
   EXPECT_EQ(result.LogOrder({"register.invoke_nonpropagated"}).size(), 1u);

@@ -21,6 +21,14 @@ std::shared_ptr<const CounterCatalog> Catalog() {
   return catalog;
 }
 
+std::string LogIn(const std::string& folder) {
+  return folder + "/log";
+}
+
+std::string GoIn(const std::string& folder) {
+  return folder + "/go";
+}
+
 std::vector<LogEvent> ReadLog(const std::string& path) {
   std::vector<LogEvent> events;
   std::ifstream file(path);
@@ -96,6 +104,17 @@ bool SdkTarget::Answered(uint64_t generation, PlanAnswer* answer) {
   return answer->generation == generation;
 }
 
+bool SdkTarget::Logged(const std::string& event) const {
+  for (const LogEvent& logged : ReadLog(LogIn(folder))) {
+    if (logged.name == event) return true;
+  }
+  return false;
+}
+
+void SdkTarget::Continue() const {
+  std::ofstream go(GoIn(folder));
+}
+
 std::string LogEvent::Field(const std::string& key) const {
   size_t at = line.find(" " + key + "=");
   if (at == std::string::npos) return "";
@@ -117,12 +136,14 @@ std::vector<std::string> SdkResult::LogOrder(
 SdkResult RunSdk(const SdkOptions& options) {
   SdkResult result;
   const testing_support::TemporaryDirectory folder;
-  const std::string log = folder / "log";
+  const std::string log = LogIn(folder.path());
   std::vector<std::string> command = {SIMROCM_WORKLOAD_PATH, "-t",
                                       absl::StrCat(options.threads), "--exit",
                                       options.exit};
   if (!options.command.empty()) command = options.command;
-  command.insert(command.end(), options.steps.begin(), options.steps.end());
+  for (const std::string& step : options.steps) {
+    command.push_back(step == "wait" ? "wait:" + GoIn(folder.path()) : step);
+  }
   CollectorRunOptions run;
   run.environment = Environment(options, log);
   run.timeout_seconds = options.timeout_seconds;
@@ -135,7 +156,7 @@ SdkResult RunSdk(const SdkOptions& options) {
       described = true;
       return false;
     }
-    SdkTarget target{memory, so_far, nullptr};
+    SdkTarget target{memory, so_far, folder.path()};
     if (!written) {
       written = true;
       if (!options.filters.empty()) {
@@ -144,11 +165,12 @@ SdkResult RunSdk(const SdkOptions& options) {
       }
       return true;
     }
+    // First, since it may end the process.
+    if (options.step) options.step(target);
     PlanAnswer answer;
     if (result.generation != 0 && target.Answered(result.generation, &answer)) {
       result.answer = answer;
     }
-    if (options.step) options.step(target);
     return true;
   };
   result.run = RunWithCollector(command, run);

@@ -26,7 +26,12 @@ struct SdkTarget {
   uint64_t WriteEmpty();
   // True once the collector has answered; what, in `answer`.
   bool Answered(uint64_t generation, PlanAnswer* answer);
+  // The simulators have logged an event of this name.
+  bool Logged(const std::string& event) const;
+  // Ends the workload's step "wait".
+  void Continue() const;
 
+  std::string folder;                        // of this run
   std::shared_ptr<const CompiledPlan> plan;  // the last one written
 };
 
@@ -35,6 +40,7 @@ struct SdkOptions {
   int threads = 1;
   std::string arch = "gfx90a";
   std::vector<std::string> command = {};  // another program than the workload
+  // Of tests/integration/simrocm/workload.c; "wait" waits for SdkTarget::Continue().
   std::vector<std::string> steps = {};
   std::string exit = "shutdown";  // see tests/integration/simrocm/workload.c
   // In force before the first dispatch; empty: no plan.

@@ -26,7 +26,7 @@ TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
   uint64_t first = 0, second = 0;
   PlanAnswer refused, accepted;
   SdkResult result =
-      RunSdk({.steps = {"begin", "sleep:6000"},
+      RunSdk({.steps = {"begin", "wait"},
               .recording = true,
               .environment = {"SIMGPU_KERNEL_NS=4000000000"},
               .step = [&](SdkTarget& target) {
@@ -42,6 +42,7 @@ TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
                   second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
                 } else if (target.Answered(second, &answer)) {
                   accepted = answer;
+                  target.Continue();
                 }
               }});
   EXPECT_EQ(refused.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_CONFLICT));
@@ -121,7 +122,7 @@ TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
   PlanAnswer accepted;
   SdkResult result =
       RunSdk({.threads = 2,
-              .steps = {"dispatch:100", "sleep:2000", "dispatch:100"},
+              .steps = {"dispatch:100", "wait", "dispatch:100"},
               .recording = true,
               .environment = {"SIMROCM_LOSE_WAKEUPS=2"},
               .step = [&](SdkTarget& target) {
@@ -134,6 +135,7 @@ TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
                   second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
                 } else if (second != 0 && target.Answered(second, &answer)) {
                   accepted = answer;
+                  target.Continue();
                 }
               }});
   ASSERT_NE(accepted.generation, 0u);

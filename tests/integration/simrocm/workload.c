@@ -10,6 +10,7 @@
 //   begin           one dispatch by each thread on each GPU, which nobody waits for
 //   rccl:N          N calls of ncclAllReduce
 //   sleep:MSEC
+//   wait:FILE       until FILE is there
 //   until:FILE      dispatches, some at a time, until FILE is there
 //   pipeline:FILE   each thread dispatches without waiting, and one more copies, until
 //                   FILE is there
@@ -296,6 +297,8 @@ static void run_step(const char* step) {
     reduce(parse_number("rccl", value));
   } else if (strncmp(step, "sleep:", 6) == 0) {
     usleep((useconds_t)parse_number("sleep", value) * 1000);
+  } else if (strncmp(step, "wait:", 5) == 0) {
+    while (access(value, F_OK) != 0) usleep(1000);
   } else if (strncmp(step, "attach:", 7) == 0) {
     call_register(value);
   } else if (strncmp(step, "until:", 6) == 0) {
