@@ -33,7 +33,35 @@ enum {
 // Formats of vendor-specific packets.
 enum {
   VENDOR_PM4_INDIRECT_BUFFER = 1,
-  VENDOR_BARRIER_VALUE = HSA_AMD_PACKET_TYPE_BARRIER_VALUE
+  VENDOR_BARRIER_VALUE = HSA_AMD_PACKET_TYPE_BARRIER_VALUE,
+  VENDOR_EXT_KERNEL_DISPATCH = 3,
+  VENDOR_IB_JUMP = 7
+};
+
+// As in hsa_ext_amd.h of interface 1.31.
+struct ext_dispatch {
+  uint16_t header;
+  uint8_t format, setup;
+  uint16_t workgroup_size[3], reserved;
+  uint32_t clusters_x;
+  uint16_t clusters_y, clusters_z;
+  uint8_t cluster_size[3], hint;
+  uint32_t private_segment_size, group_segment_size;
+  uint64_t kernel_object;
+  uint64_t kernarg_address;
+  hsa_signal_t dependency;
+  hsa_signal_t completion_signal;
+};
+// Runs packets that lie outside of the ring.
+struct ib_jump {
+  uint16_t header;
+  uint8_t format, reserved1;
+  uint32_t packets;
+  uint64_t base;
+  uint64_t flags;
+  uint64_t reserved2[3];
+  hsa_signal_t completion_signal;
+  uint64_t reserved3;
 };
 
 union packet {
@@ -42,7 +70,11 @@ union packet {
   hsa_barrier_and_packet_t barrier;  // barrier-or has the same layout
   hsa_amd_barrier_value_packet_t barrier_value;
   hsa_amd_vendor_packet_header_t vendor;
+  struct ext_dispatch ext;
+  struct ib_jump jump;
 };
+_Static_assert(sizeof(struct ext_dispatch) == 64 && sizeof(struct ib_jump) == 64,
+               "as packet processors read them");
 
 static atomic_uint_fast64_t unrung_packets;
 static atomic_uint_fast64_t dispatches;
@@ -208,6 +240,53 @@ static enum simgpu_step start_dispatch(struct simgpu_queue* queue,
   return SIMGPU_PROGRESS;
 }
 
+static hsa_kernel_dispatch_packet_t as_dispatch(const struct ext_dispatch* ext) {
+  return (hsa_kernel_dispatch_packet_t){
+      .header = HSA_PACKET_TYPE_KERNEL_DISPATCH,
+      .setup = ext->setup,
+      .workgroup_size_x = ext->workgroup_size[0],
+      .workgroup_size_y = ext->workgroup_size[1],
+      .workgroup_size_z = ext->workgroup_size[2],
+      .grid_size_x = ext->clusters_x * ext->cluster_size[0] * ext->workgroup_size[0],
+      .grid_size_y =
+          (uint32_t)ext->clusters_y * ext->cluster_size[1] * ext->workgroup_size[1],
+      .grid_size_z =
+          (uint32_t)ext->clusters_z * ext->cluster_size[2] * ext->workgroup_size[2],
+      .private_segment_size = ext->private_segment_size,
+      .group_segment_size = ext->group_segment_size,
+      .kernel_object = ext->kernel_object,
+      .kernarg_address = (void*)(uintptr_t)ext->kernarg_address,
+      .completion_signal = ext->completion_signal};
+}
+
+static enum simgpu_step start_ext_dispatch(struct simgpu_queue* queue,
+                                           const struct ext_dispatch* ext) {
+  if (ext->dependency.handle != 0 && simgpu_signal_load(ext->dependency) != 0) {
+    return SIMGPU_BLOCKED;
+  }
+  const hsa_kernel_dispatch_packet_t dispatch = as_dispatch(ext);
+  return start_dispatch(queue, &dispatch);
+}
+
+// What it runs has no completion signals of its own, and takes no time.
+static enum simgpu_step jump(struct simgpu_queue* queue, union packet* packet,
+                             uint64_t read) {
+  const union packet* target = (const union packet*)(uintptr_t)packet->jump.base;
+  for (uint32_t i = 0; i < packet->jump.packets; i++) {
+    int64_t error = (target[i].header & 0xff) == HSA_PACKET_TYPE_KERNEL_DISPATCH
+                        ? dispatch_error(&target[i].dispatch)
+                        : ERROR_INVALID_PACKET;
+    if (error != 0) {
+      report_error(queue, error);
+      return SIMGPU_IDLE;
+    }
+    simgpu_kernel_execute(&target[i].dispatch);
+    atomic_fetch_add_explicit(&dispatches, 1, memory_order_relaxed);
+  }
+  retire_now(queue, packet, read, packet->jump.completion_signal);
+  return SIMGPU_PROGRESS;
+}
+
 static bool barrier_satisfied(const hsa_barrier_and_packet_t* barrier, bool any) {
   bool has_dependency = false;
   for (int i = 0; i < 5; i++) {
@@ -263,6 +342,10 @@ static enum simgpu_step consume(struct simgpu_queue* queue, union packet* packet
         retire_now(queue, packet, read, packet->barrier.completion_signal);
         return SIMGPU_PROGRESS;
       }
+      if (packet->vendor.AmdFormat == VENDOR_EXT_KERNEL_DISPATCH) {
+        return start_ext_dispatch(queue, &packet->ext);
+      }
+      if (packet->vendor.AmdFormat == VENDOR_IB_JUMP) return jump(queue, packet, read);
       break;
     default:
       break;
@@ -283,7 +366,13 @@ static bool finish_running(struct simgpu_queue* queue, uint64_t read) {
   atomic_fetch_add_explicit(&kernel_ticks, queue->end_ticks - queue->start_ticks,
                             memory_order_relaxed);
   void (*call)(uint32_t, const void*, void*) = observer.call;
-  if (call != NULL) call(queue->node, &packet->dispatch, observer.data);
+  if (call != NULL) {
+    const bool ext =
+        (packet->header & 0xff) == HSA_PACKET_TYPE_VENDOR_SPECIFIC;  // the other kind
+    const hsa_kernel_dispatch_packet_t dispatch =
+        ext ? as_dispatch(&packet->ext) : packet->dispatch;
+    call(queue->node, &dispatch, observer.data);
+  }
   retire(queue, packet, read, packet->dispatch.completion_signal, queue->start_ticks,
          queue->end_ticks);
   return true;

@@ -1,6 +1,6 @@
 // hsa_newer: dispatches and copies in the ways of newer runtimes: queues from descriptors,
-// with their rings in device memory, or counted ones, and batches of copies. The functions
-// are looked up, so that it can be linked with the runtime of Debian.
+// with their rings in device memory, or counted ones, batches of copies, and packets of
+// AMD's own formats. The functions are looked up, so that it can be linked with the runtime of Debian.
 //
 // With --until it first dispatches `increment` until there is such a file; what it
 // dispatches from then on is `accumulate`.
@@ -51,6 +51,33 @@ struct copy_op {
 };
 _Static_assert(sizeof(struct copy_op) == 128, "as the runtime has it");
 
+// Vendor-specific packets. A dispatch in clusters:
+struct ext_dispatch {
+  uint16_t header;
+  uint8_t format, setup;
+  uint16_t workgroup_size[3], reserved;
+  uint32_t clusters_x;
+  uint16_t clusters_y, clusters_z;
+  uint8_t cluster_size[3], hint;
+  uint32_t private_segment_size, group_segment_size;
+  uint64_t kernel_object;
+  uint64_t kernarg_address;
+  hsa_signal_t dependency, completion;
+};
+// One that runs packets outside of the ring:
+struct ib_jump {
+  uint16_t header;
+  uint8_t format, reserved1;
+  uint32_t packets;
+  const void* base;
+  uint64_t reserved2[4];
+  hsa_signal_t completion;
+  uint64_t reserved3;
+};
+_Static_assert(sizeof(struct ext_dispatch) == 64 && sizeof(struct ib_jump) == 64,
+               "as packet processors read them");
+enum { FORMAT_EXT_DISPATCH = 3, FORMAT_JUMP = 7 };
+
 typedef hsa_status_t queue_create_fn(hsa_agent_t, struct queue_descriptor*, uint32_t);
 typedef hsa_status_t acquire_fn(hsa_agent_t, hsa_queue_type_t, uint32_t,
                                 void (*)(hsa_status_t, hsa_queue_t*, void*), void*,
@@ -62,8 +89,9 @@ typedef hsa_status_t batch_copy_fn(const struct copy_op*, uint32_t, uint32_t,
 static struct {
   uint64_t dispatches;  // of each thread
   uint64_t batches;     // of copies, of each thread
+  uint64_t jumps;       // of each thread, to one dispatch each
   unsigned threads;
-  bool counted, in_device, broadcast;
+  bool counted, in_device, broadcast, clusters;
   const char* until;
   const char* ready;
 } settings = {.dispatches = 1000, .threads = 1};
@@ -84,6 +112,8 @@ static const char help[] =
     "  -t N           threads, each with a queue (default 1)\n"
     "  --batches N    batches of 4 copies of each thread (default 0)\n"
     "  --broadcast    with one more copy, to 2 places\n"
+    "  --clusters     dispatches are packets of AMD's format for clusters\n"
+    "  --jumps N      packets of each thread that run a dispatch outside of the ring\n"
     "  --device-ring  queues have their rings in device memory\n"
     "  --counted      threads share a counted queue, each with a handle of its own\n"
     "  --ring-directly  ring by a store to the hardware's doorbell\n"
@@ -120,6 +150,62 @@ static void free_queue(hsa_queue_t* queue) {
   } else {
     check(hsa_queue_destroy(queue), "hsa_queue_destroy");
   }
+}
+
+static void dispatch_in_clusters(hsa_queue_t* queue, const struct kernel* kernel,
+                                 void* kernarg, uint32_t work_items,
+                                 hsa_signal_t done) {
+  const struct ext_dispatch packet = {
+      .header = packet_header(HSA_PACKET_TYPE_VENDOR_SPECIFIC),
+      .format = FORMAT_EXT_DISPATCH,
+      .setup = 1,
+      .workgroup_size = {32, 1, 1},
+      .clusters_x = work_items / 64,
+      .clusters_y = 1,
+      .clusters_z = 1,
+      .cluster_size = {2, 1, 1},
+      .private_segment_size = kernel->private_bytes,
+      .group_segment_size = kernel->group_bytes,
+      .kernel_object = kernel->object,
+      .kernarg_address = (uintptr_t)kernarg,
+      .completion = done};
+  submit(queue, &packet);
+}
+
+static void dispatch_one(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
+                         hsa_signal_t done) {
+  if (settings.clusters) {
+    dispatch_in_clusters(queue, kernel, kernarg, 64, done);
+  } else {
+    dispatch(queue, kernel, kernarg, 64, done);
+  }
+}
+
+// Runs a dispatch that lies in other memory, and waits for it.
+static void jump(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg) {
+  hsa_kernel_dispatch_packet_t* target = allocate(&machine, machine.kernarg, 64);
+  *target = (hsa_kernel_dispatch_packet_t){
+      .header = packet_header(HSA_PACKET_TYPE_KERNEL_DISPATCH),
+      .setup = 1,
+      .workgroup_size_x = 64,
+      .workgroup_size_y = 1,
+      .workgroup_size_z = 1,
+      .grid_size_x = 64,
+      .grid_size_y = 1,
+      .grid_size_z = 1,
+      .kernel_object = kernel->object,
+      .kernarg_address = kernarg};
+  const hsa_signal_t done = create_signal(1);
+  const struct ib_jump packet = {
+      .header = packet_header(HSA_PACKET_TYPE_VENDOR_SPECIFIC),
+      .format = FORMAT_JUMP,
+      .packets = 1,
+      .base = target,
+      .completion = done};
+  submit(queue, &packet);
+  wait_for_zero(done);
+  check(hsa_signal_destroy(done), "hsa_signal_destroy");
+  check(hsa_amd_memory_pool_free(target), "hsa_amd_memory_pool_free");
 }
 
 static void copy_batch(char* host, char* device, char* back) {
@@ -166,15 +252,18 @@ static void* work(void* argument) {
   more->more = 1;
   while (settings.until != NULL && access(settings.until, F_OK) != 0) {
     hsa_signal_t done = create_signal(1);
-    dispatch(worker->queue, &increment, arguments, 64, done);
+    dispatch_one(worker->queue, &increment, arguments, done);
     wait_for_zero(done);
     check(hsa_signal_destroy(done), "hsa_signal_destroy");
     if (++worker->before == 10 && settings.ready != NULL) create_file(settings.ready);
   }
   const hsa_signal_t none = {0};
   for (uint64_t i = 0; i < settings.dispatches; i++) {
-    dispatch(worker->queue, &accumulate, more, 64, none);
+    dispatch_one(worker->queue, &accumulate, more, none);
     worker->after++;
+  }
+  for (uint64_t i = 0; i < settings.jumps; i++) {
+    jump(worker->queue, &accumulate, more);
   }
   hsa_signal_t done = create_signal(1);
   barrier(worker->queue, done);
@@ -185,7 +274,7 @@ static void* work(void* argument) {
   char back[COPY_BYTES];
   memset(host, 'x', COPY_BYTES);
   for (uint64_t i = 0; i < settings.batches; i++) copy_batch(host, device, back);
-  if (counters[0] != worker->before || counters[1] != worker->after) {
+  if (counters[0] != worker->before || counters[1] != worker->after + settings.jumps) {
     die("%llu and %llu dispatches counted to %llu and %llu",
         (unsigned long long)worker->before, (unsigned long long)worker->after,
         (unsigned long long)counters[0], (unsigned long long)counters[1]);
@@ -195,6 +284,8 @@ static void* work(void* argument) {
 
 static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
                                         {"broadcast", no_argument, NULL, 'B'},
+                                        {"clusters", no_argument, NULL, 'x'},
+                                        {"jumps", required_argument, NULL, 'j'},
                                         {"device-ring", no_argument, NULL, 'd'},
                                         {"counted", no_argument, NULL, 'c'},
                                         {"ring-directly", no_argument, NULL, 'D'},
@@ -210,6 +301,8 @@ static void parse(int argc, char** argv) {
     if (option == 't') settings.threads = (unsigned)parse_number("-t", optarg);
     if (option == 'b') settings.batches = parse_number("--batches", optarg);
     if (option == 'B') settings.broadcast = true;
+    if (option == 'x') settings.clusters = true;
+    if (option == 'j') settings.jumps = parse_number("--jumps", optarg);
     if (option == 'd') settings.in_device = true;
     if (option == 'c') settings.counted = true;
     if (option == 'D') ring_directly(true);

@@ -206,10 +206,20 @@ static void publish(void* packet, uint16_t header, uint16_t setup) {
   __atomic_store_n((uint32_t*)packet, header | (uint32_t)setup << 16, __ATOMIC_RELEASE);
 }
 
-static uint16_t packet_header(hsa_packet_type_t type) {
+uint16_t packet_header(hsa_packet_type_t type) {
   return (uint16_t)(type << HSA_PACKET_HEADER_TYPE | 1 << HSA_PACKET_HEADER_BARRIER |
                     HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
                     HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+}
+
+void submit(hsa_queue_t* queue, const void* packet) {
+  const uint64_t index = reserve(queue);
+  char* slot = (char*)queue->base_address + 64 * (index % queue->size);
+  uint16_t first[2];
+  memcpy(first, packet, sizeof(first));
+  memcpy(slot + sizeof(first), (const char*)packet + sizeof(first), 64 - sizeof(first));
+  publish(slot, first[0], first[1]);
+  ring(queue, index);
 }
 
 void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,

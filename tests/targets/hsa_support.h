@@ -61,6 +61,13 @@ void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
 void write_dispatch(hsa_queue_t* queue, uint64_t index, const struct kernel* kernel,
                     void* kernarg, uint32_t work_items, hsa_signal_t completion);
 
+// The header of a packet of that type that waits for those before it and makes all memory
+// visible.
+uint16_t packet_header(hsa_packet_type_t type);
+
+// Copies a packet of 64 bytes into the ring and rings. Waits while the queue is full.
+void submit(hsa_queue_t* queue, const void* packet);
+
 // Whether doorbells are rung by a store to the hardware's address, past the runtime's
 // functions, where the doorbell of a queue is one of the hardware's. Some runtimes on
 // top of HSA do so.

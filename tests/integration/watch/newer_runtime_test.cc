@@ -138,9 +138,31 @@ INSTANTIATE_TEST_SUITE_P(
                     WayCase{"RingsInDeviceMemory", {"--device-ring"}},
                     WayCase{"CountedQueues", {"--counted"}},
                     WayCase{"BatchesOfCopies", {"--batches", "5"}},
+                    WayCase{"Clusters", {"--clusters"}},
+                    WayCase{"ClustersInDeviceMemory", {"--clusters", "--device-ring"}},
                     WayCase{"AllOfThem",
                             {"--device-ring", "--batches", "3", "--broadcast"}}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// Packets that run others outside of the ring are not followed: that they were there is
+// said, and all else is recorded.
+TEST_F(NewerRuntimeTest, JumpsAreCounted) {
+  const std::vector<std::string> command = {"hsa_newer", "-n", "100", "--jumps", "7"};
+  ExpectNative(command, "752");
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu(command), {.environment = Runtime("752")});
+  const pid_t pid = target.pid();
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  const Finished service = watcher.Stop();
+  EXPECT_TRUE(service.exited_with(0));
+  EXPECT_THAT(service.errors, testing::Not(HasSubstr("nothing lost")));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 100u);
+  EXPECT_EQ(process.account.packets_unseen(), 7u);
+  EXPECT_EQ(process.account.untimed(), 0u);
+}
 
 // The queues that nobody has destroyed are gone with the runtime all the same.
 TEST_F(NewerRuntimeTest, ARuntimeThatLeavesItsTablesAtItsEnd) {
