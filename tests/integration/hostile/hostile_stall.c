@@ -1,4 +1,4 @@
-/* A process that keeps whoever reads it waiting. It calls hsa_init while
+/* A process that keeps whoever reads or traces it waiting. It calls hsa_init while
  *
  *   hostile_stall punch    the thread-local storage above its stack lies in a memfd in which
  *                          another thread is punching a hole: a page fault there waits
@@ -11,9 +11,12 @@
  *                          a page fault there waits until the process ends
  *   hostile_stall protect  another thread changes the protection of many gigabytes: the
  *                          lock of its mappings is held meanwhile
+ *   hostile_stall exec     another thread executes a file of such a file system: who begins
+ *                          to trace any of the process's threads waits until that is done.
+ *                          Two threads call hsa_init
  *   hostile_stall native   nothing of that
  *
- * In all but the last two its arguments are in such memory, too.
+ * In the first three its arguments are in such memory, too.
  *
  * Each attempt is a process of its own, since only the first hsa_init of a process opens a
  * window. Where the wait does not end, some attempts are made at a time, and last until
@@ -61,7 +64,7 @@ static char mode[16];
 static int attempts;
 static char* memory;
 static char* padding; /* a page of it */
-static int file = -1;
+static int file = -1, ended[2];
 static atomic_int ready_to_call, may_call, returned, working, punching, done,
     toucher_tid, worker_tid;
 
@@ -80,9 +83,9 @@ static void on_last_processor(void) {
 /* Not through the loader, which uses a thread's storage. */
 static long (*const volatile system_call)(long, ...) = syscall;
 
-/* The memory is never delivered. */
+/* The memory, or the file, is never delivered. */
 static int is_silent(void) {
-  return mode[0] == 'u' || mode[0] == 'f';
+  return mode[0] == 'u' || mode[0] == 'f' || mode[0] == 'e';
 }
 
 /* What was in the hole is gone, and the thread's storage with it. */
@@ -160,15 +163,15 @@ static void* hog(void* unused) {
   return NULL;
 }
 
-/* Its thread waits for a page. */
-static int is_waiting(int tid) {
+/* The state of one of its threads, as in proc(5); '?': it is gone. */
+static char state_of(int tid) {
   char path[64], line[256], *state = NULL;
   snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
   FILE* stat = fopen(path, "re");
-  if (!stat) return 0;
+  if (!stat) return '?';
   if (fgets(line, sizeof(line), stat)) state = strrchr(line, ')');
   fclose(stat);
-  return state && state[2] == 'D';
+  return state ? state[2] : '?';
 }
 
 static void start(pthread_t* thread, const pthread_attr_t* attributes,
@@ -198,7 +201,7 @@ static void punch_slowly(pthread_t* toucher, pthread_t* hogs) {
   if (page == MAP_FAILED) fail("mmap");
   for (int i = 0; i < HOGS; ++i) start(&hogs[i], NULL, hog, NULL);
   start(toucher, NULL, touch, page);
-  while (!atomic_load(&done) && !is_waiting(atomic_load(&toucher_tid))) {
+  while (!atomic_load(&done) && state_of(atomic_load(&toucher_tid)) != 'D') {
   }
   sched_setscheduler(atomic_load(&worker_tid), SCHED_IDLE, &none);
   atomic_store(&punching, 1);
@@ -243,6 +246,45 @@ static void attempt_silently(void) {
   _exit(0);
 }
 
+static void* execute(void* unused) {
+  char path[4096];
+  (void)unused;
+  snprintf(path, sizeof(path), "%s/file", getenv("HOSTILE_STALL_FOLDER"));
+  atomic_store(&worker_tid, gettid());
+  execl(path, path, NULL);
+  return NULL; /* at the end of the file system */
+}
+
+static void* call_plainly(void* unused) {
+  (void)unused;
+  hsa_init();
+  atomic_fetch_add(&returned, 1);
+  return NULL;
+}
+
+/* Has been waiting for some milliseconds: not for its path, which is looked up at once. */
+static int is_blocked(int tid) {
+  for (int i = 0; i < 20; ++i) {
+    const char state = state_of(tid);
+    if (state != 'S' && state != 'D') return 0;
+    usleep(1000);
+  }
+  return 1;
+}
+
+static void attempt_executing(void) {
+  pthread_t executor, callers[2];
+  start(&executor, NULL, execute, NULL);
+  while (!atomic_load(&worker_tid) || !is_blocked(atomic_load(&worker_tid))) {
+    usleep(1000);
+  }
+  for (int i = 0; i < 2; ++i) start(&callers[i], NULL, call_plainly, NULL);
+  while (attempts > 1 || atomic_load(&returned) < 2) usleep(1000);
+  /* Its end waits for the file as well. */
+  (void)!write(ended[1], "", 1);
+  _exit(0);
+}
+
 static int has_tracer(void) {
   char line[256];
   int tracer = 0;
@@ -276,6 +318,7 @@ static void attempt(void) {
   pthread_t caller, worker, toucher, hogs[HOGS];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (attempts > 1) map_runtime();
+  if (mode[0] == 'e') attempt_executing();
   pthread_attr_init(&attributes);
   memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -312,7 +355,7 @@ static void execute_again(char** argv) {
 /* What the machine lacks for the attack; null: nothing. */
 static const char* prepare(void) {
   const char* device = getenv("HOSTILE_STALL_FUSE");
-  if (mode[0] == 'f') {
+  if (mode[0] == 'f' || mode[0] == 'e') {
     if (device == NULL) return "FUSE";
     file = open_silent_file(atoi(device), getenv("HOSTILE_STALL_FOLDER"));
     return file < 0 ? "FUSE" : NULL;
@@ -344,6 +387,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (is_silent() && attempts > KEPT_ATTEMPTS) attempts = KEPT_ATTEMPTS;
+  if (pipe2(ended, O_CLOEXEC) != 0) fail("pipe2");
   printf("begun\n");
   fflush(stdout);
   for (int i = 0; i < attempts; ++i) {
@@ -352,7 +396,13 @@ int main(int argc, char** argv) {
     if (child == 0) attempt();
     if (!is_silent()) wait_for(child);
   }
-  for (int i = 0; is_silent() && i < attempts; ++i) wait_for(-1);
+  if (mode[0] == 'e') {
+    char byte;
+    for (int i = 0; i < attempts && read(ended[0], &byte, 1) == 1; ++i) {
+    }
+  } else {
+    for (int i = 0; is_silent() && i < attempts; ++i) wait_for(-1);
+  }
   printf("attempts=%d\n", attempts);
   return 0;
 }

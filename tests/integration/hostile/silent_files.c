@@ -29,7 +29,7 @@ static struct fuse_attr attributes(uint64_t node) {
   const struct fuse_attr attr = {
       .ino = node,
       .size = node == FOLDER ? 0 : kFileBytes,
-      .mode = node == FOLDER ? S_IFDIR | 0755 : S_IFREG | 0644,
+      .mode = node == FOLDER ? S_IFDIR | 0755 : S_IFREG | 0755,
       .nlink = 1};
   return attr;
 }

@@ -51,8 +51,9 @@ class StallTest : public testing::TestWithParam<const char*> {
       environment.push_back(
           absl::StrCat("HOSTILE_STALL_USERFAULTFD=", userfaultfd.get()));
     }
-    const UniqueFd fuse(GetParam() == std::string("fuse") ? open("/dev/fuse", O_RDWR)
-                                                          : -1);
+    const std::string attack = GetParam();
+    const UniqueFd fuse(attack == "fuse" || attack == "exec" ? open("/dev/fuse", O_RDWR)
+                                                             : -1);
     if (const std::string folder = MountFuse(fuse.get()); !folder.empty()) {
       environment.push_back(absl::StrCat("HOSTILE_STALL_FUSE=", fuse.get()));
       environment.push_back("HOSTILE_STALL_FOLDER=" + folder);
@@ -236,7 +237,8 @@ TEST_P(StallTest, AnAttachToItselfEnds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Attacks, StallTest,
-                         testing::Values("punch", "protect", "userfault", "fuse"),
+                         testing::Values("punch", "protect", "userfault", "fuse",
+                                         "exec"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
