@@ -123,43 +123,53 @@ class Verdicts : public SilentObserver {
   std::vector<v1::WindowEvent> verdicts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A late attach without the signal that stops a thread at its next call.
-class WithoutCallStops : public testing::TestWithParam<HoldMode> {};
-
-TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
-  SKIP_WITHOUT_PRIVILEGES();
+// The verdict of a late attach, with these options, to a busy process, which goes on as
+// if nothing had been.
+v1::WindowEvent EnterBusyProcess(WatcherOptions options) {
   ExecutableDirectory directory;
   const std::string go = directory.path() + "/go";
   Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
                {.dies_with_us = true});
   // It has loaded the runtime, and started it soon after.
-  ASSERT_TRUE(Eventually([&] {
+  EXPECT_TRUE(Eventually([&] {
     return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
            RuntimeStart::kStarted;
   }));
   Verdicts verdicts;
-  WatcherOptions options;
   options.attach = true;
   options.watch_new = false;
   options.running = {target.pid()};
-  options.best_hold_mode = GetParam();
-  options.lacking.Add(KernelFeature::kCallStops);
   options.collector_path = CollectorPath();
   options.output_directory = directory.path();
   options.duration_msec = 1;
   options.duration_from_attach = true;
   auto watcher = Watcher::Start(options, &verdicts);
-  ASSERT_TRUE(watcher.ok()) << watcher.status();
-  ASSERT_TRUE((*watcher)->Run({}, nullptr).ok());
-  const std::vector<v1::WindowEvent> all = verdicts.all();
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].state(), v1::WINDOW_STATE_ATTACHED) << all[0].detail();
-  // In the other mode only a thread that is blocked can be entered.
-  EXPECT_EQ(all[0].mode(), GetParam() == HoldMode::kYielding ? v1::WINDOW_MODE_HELD
-                                                             : v1::WINDOW_MODE_BLOCKED);
+  EXPECT_TRUE(watcher.ok()) << watcher.status();
+  if (watcher.ok()) {
+    EXPECT_TRUE((*watcher)->Run({}, nullptr).ok());
+  }
   std::ofstream(go).put('\n');
   const Finished end = target.Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  const std::vector<v1::WindowEvent> all = verdicts.all();
+  EXPECT_EQ(all.size(), 1u);
+  return all.empty() ? v1::WindowEvent() : all[0];
+}
+
+// A late attach without the signal that stops a thread at its next call.
+class WithoutCallStops : public testing::TestWithParam<HoldMode> {};
+
+TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
+  SKIP_WITHOUT_PRIVILEGES();
+  WatcherOptions options;
+  options.best_hold_mode = GetParam();
+  options.lacking.Add(KernelFeature::kCallStops);
+  const v1::WindowEvent verdict = EnterBusyProcess(options);
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED) << verdict.detail();
+  // In the other mode only a thread that is blocked can be entered.
+  EXPECT_EQ(verdict.mode(), GetParam() == HoldMode::kYielding
+                                ? v1::WINDOW_MODE_HELD
+                                : v1::WINDOW_MODE_BLOCKED);
 }
 
 // The programs for kernels without atomic operations that return a value, and without
@@ -167,34 +177,11 @@ TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
 // at its next call.
 TEST(KernelTest, TheSecondProgramsEnterARunningProcess) {
   SKIP_WITHOUT_PRIVILEGES();
-  ExecutableDirectory directory;
-  const std::string go = directory.path() + "/go";
-  Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
-               {.dies_with_us = true});
-  ASSERT_TRUE(Eventually([&] {
-    return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
-           RuntimeStart::kStarted;
-  }));
-  Verdicts verdicts;
   WatcherOptions options;
-  options.attach = true;
-  options.watch_new = false;
-  options.running = {target.pid()};
   options.lacking.Add(KernelFeature::kAtomics);
   options.lacking.Add(KernelFeature::kCookies);
-  options.collector_path = CollectorPath();
-  options.output_directory = directory.path();
-  options.duration_msec = 1;
-  options.duration_from_attach = true;
-  auto watcher = Watcher::Start(options, &verdicts);
-  ASSERT_TRUE(watcher.ok()) << watcher.status();
-  ASSERT_TRUE((*watcher)->Run({}, nullptr).ok());
-  const std::vector<v1::WindowEvent> all = verdicts.all();
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].state(), v1::WINDOW_STATE_ATTACHED) << all[0].detail();
-  std::ofstream(go).put('\n');
-  const Finished end = target.Wait();
-  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  const v1::WindowEvent verdict = EnterBusyProcess(options);
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED) << verdict.detail();
 }
 
 INSTANTIATE_TEST_SUITE_P(HoldModes, WithoutCallStops,
