@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <getopt.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static struct {
   uint64_t dispatches;  // of each thread
   uint64_t batches;     // of copies, of each thread
   uint64_t jumps;       // of each thread, to one dispatch each
+  uint64_t restores;    // of the runtime's tables
   unsigned threads;
   bool counted, in_device, broadcast, clusters;
   const char* until;
@@ -99,6 +101,7 @@ static struct {
 static struct machine machine;
 static struct kernel increment, accumulate;
 static batch_copy_fn* batch_copy;
+static atomic_bool restored = true;
 
 struct worker {
   hsa_queue_t* queue;
@@ -114,6 +117,8 @@ static const char help[] =
     "  --broadcast    with one more copy, to 2 places\n"
     "  --clusters     dispatches are packets of AMD's format for clusters\n"
     "  --jumps N      packets of each thread that run a dispatch outside of the ring\n"
+    "  --restores N   meanwhile another thread restores the runtime's tables, as tools "
+    "do\n"
     "  --device-ring  queues have their rings in device memory\n"
     "  --counted      threads share a counted queue, each with a handle of its own\n"
     "  --ring-directly  ring by a store to the hardware's doorbell\n"
@@ -238,6 +243,21 @@ static void copy_batch(char* host, char* device, char* back) {
   if (memcmp(back, host, COPY_BYTES) != 0) die("a copy is wrong");
 }
 
+// At any moment of whoever stores into the tables now and then.
+static void* restore(void* unused) {
+  (void)unused;
+  void (*restore_tables)(void) =
+      (void (*)(void))function("simrocm_runtime_restore_tables");
+  unsigned seed = 1;
+  while (settings.until != NULL && access(settings.until, F_OK) != 0) usleep(1000);
+  for (uint64_t i = 0; i < settings.restores; i++) {
+    restore_tables();
+    usleep((unsigned)rand_r(&seed) % 5000);
+  }
+  restored = true;
+  return NULL;
+}
+
 static void* work(void* argument) {
   struct worker* worker = argument;
   uint64_t* counters = allocate(&machine, machine.host, 4096);
@@ -258,7 +278,7 @@ static void* work(void* argument) {
     if (++worker->before == 10 && settings.ready != NULL) create_file(settings.ready);
   }
   const hsa_signal_t none = {0};
-  for (uint64_t i = 0; i < settings.dispatches; i++) {
+  for (uint64_t i = 0; i < settings.dispatches || !restored; i++) {
     dispatch_one(worker->queue, &accumulate, more, none);
     worker->after++;
   }
@@ -286,6 +306,7 @@ static const struct option options[] = {{"batches", required_argument, NULL, 'b'
                                         {"broadcast", no_argument, NULL, 'B'},
                                         {"clusters", no_argument, NULL, 'x'},
                                         {"jumps", required_argument, NULL, 'j'},
+                                        {"restores", required_argument, NULL, 'R'},
                                         {"device-ring", no_argument, NULL, 'd'},
                                         {"counted", no_argument, NULL, 'c'},
                                         {"ring-directly", no_argument, NULL, 'D'},
@@ -301,6 +322,10 @@ static void parse(int argc, char** argv) {
     if (option == 't') settings.threads = (unsigned)parse_number("-t", optarg);
     if (option == 'b') settings.batches = parse_number("--batches", optarg);
     if (option == 'B') settings.broadcast = true;
+    if (option == 'R') {
+      settings.restores = parse_number("--restores", optarg);
+      restored = false;
+    }
     if (option == 'x') settings.clusters = true;
     if (option == 'j') settings.jumps = parse_number("--jumps", optarg);
     if (option == 'd') settings.in_device = true;
@@ -333,6 +358,10 @@ int main(int argc, char** argv) {
       die("pthread_create");
     }
   }
+  pthread_t restorer;
+  if (!restored && pthread_create(&restorer, NULL, restore, NULL) != 0) {
+    die("pthread_create");
+  }
   unsigned long long before = 0, after = 0;
   for (unsigned i = 0; i < settings.threads; i++) {
     pthread_join(workers[i].thread, NULL);
@@ -340,6 +369,7 @@ int main(int argc, char** argv) {
     before += workers[i].before;
     after += workers[i].after;
   }
+  if (settings.restores != 0) pthread_join(restorer, NULL);
   // A batch, and what is read back.
   const unsigned long long each = BATCH + (settings.broadcast ? 2 : 0) + 1;
   printf("dispatches=%llu before=%llu after=%llu copies=%llu result=ok\n",

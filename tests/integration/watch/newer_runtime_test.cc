@@ -164,6 +164,28 @@ TEST_F(NewerRuntimeTest, JumpsAreCounted) {
   EXPECT_EQ(process.account.untimed(), 0u);
 }
 
+// A tool that came before a late attach puts the tables back all the time: what is not
+// recorded meanwhile is counted.
+TEST_F(NewerRuntimeTest, TablesThatAreRestored) {
+  const char* restores = getenv("ROCATTACH_RESTORES");
+  auto child = StartProgram({"hsa_newer", "-t", "4", "-n", "300", "--restores",
+                             restores == nullptr ? "300" : restores},
+                            Runtime("752"));
+  Attacher attach(Path("t.rwa"), {child->pid()});
+  EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
+  Change();
+  const Finished target = child->Wait();
+  EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
+  EXPECT_TRUE(attach.child().Wait().exited_with(0));
+  const Recording recording = ReadRecording(Path("t.rwa"));
+  ASSERT_EQ(recording.processes.size(), 1u);
+  const RecordedProcess& process = recording.processes[0];
+  const uint64_t recorded = Named(process, "accumulate");
+  EXPECT_GT(recorded, 0u);
+  EXPECT_EQ(recorded + process.account.packets_unseen() + process.dropped(),
+            static_cast<uint64_t>(Printed(target.output, "after")));
+}
+
 // The queues that nobody has destroyed are gone with the runtime all the same.
 TEST_F(NewerRuntimeTest, ARuntimeThatLeavesItsTablesAtItsEnd) {
   std::vector<std::string> environment = Runtime("752");

@@ -17,6 +17,8 @@ void set_newer_functions(void);
 // The tables as they were at the start, without what tools have put there: at the end of
 // the last hsa_shut_down.
 void reset_tables(void);
+// The same for programs: as tools do that restore the tables.
+void simrocm_runtime_restore_tables(void);
 
 // Sets an entry of a table, by the function's whole name, unless the table is too short
 // for it.

@@ -192,3 +192,7 @@ void reset_tables(void) {
 #undef ENTRY
   set_newer_functions();
 }
+
+void simrocm_runtime_restore_tables(void) {
+  reset_tables();
+}
