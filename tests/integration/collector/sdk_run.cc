@@ -156,7 +156,7 @@ SdkResult RunSdk(const SdkOptions& options) {
       described = true;
       return false;
     }
-    SdkTarget target{memory, so_far, folder.path()};
+    SdkTarget target{memory, so_far, folder.path(), nullptr};
     if (!written) {
       written = true;
       if (!options.filters.empty()) {
