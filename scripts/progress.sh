@@ -6,13 +6,14 @@
 # every 5 percent, and when nothing else was printed for ten seconds.
 show_progress() {
   local name=$1 begin=$SECONDS said_at=$SECONDS said=-5 percent=0
-  local completed total text='' new_total new_text line status
+  local completed total text='' part='' rest line status
   while :; do
     status=0
-    read -r -t 2 completed new_total new_text || status=$?
+    IFS= read -r -t 2 rest || status=$?
+    part+=$rest # when the time is up, perhaps only the beginning of a line
     if [ "$status" -eq 0 ]; then
-      total=$new_total
-      text=$new_text
+      read -r completed total text <<<"$part"
+      part=''
       percent=$((total > 0 ? 100 * completed / total : 0))
     elif [ "$status" -le 128 ]; then
       break # no more lines
