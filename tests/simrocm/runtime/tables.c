@@ -193,6 +193,6 @@ void reset_tables(void) {
   set_newer_functions();
 }
 
-void simrocm_runtime_restore_tables(void) {
+__attribute__((visibility("default"))) void simrocm_runtime_restore_tables(void) {
   reset_tables();
 }
