@@ -250,6 +250,8 @@ static void* execute(void* unused) {
   char path[4096];
   (void)unused;
   snprintf(path, sizeof(path), "%s/file", getenv("HOSTILE_STALL_FOLDER"));
+  /* Otherwise no other thread could start one meanwhile. */
+  if (unshare(CLONE_FS) != 0) fail("unshare");
   atomic_store(&worker_tid, gettid());
   execl(path, path, NULL);
   return NULL; /* at the end of the file system */
