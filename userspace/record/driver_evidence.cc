@@ -23,8 +23,8 @@ std::string DriverEvidence::Compare(const DriverReading& driver,
                     before.dispatches == collector.dispatches &&
                     before.copies == collector.copies;
   if (!idle) return "";
-  if (before.dispatches_on && collector.dispatches_on && last.computes &&
-      driver.computes) {
+  if (before.dispatches_on && collector.dispatches_on && collector.not_followed == 0 &&
+      last.computes && driver.computes) {
     return "the kernel driver says that it computes, and the collector sees no "
            "dispatch: it submits work in a way that is not seen, or a kernel from "
            "before the attach still runs";

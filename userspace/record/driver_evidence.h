@@ -19,6 +19,8 @@ struct CollectorReading {
   bool dispatches_on = false, copies_on = false;  // what it is to see
   uint64_t dispatches = 0, copies = 0, unseen = 0;
   uint64_t inflight = 0;  // seen, and not over yet
+  // Dispatches that were seen and not followed to their ends: they may run for long.
+  uint64_t not_followed = 0;
 };
 
 // Compares one reading with the one before. A process that computes at both, although no

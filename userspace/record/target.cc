@@ -472,6 +472,7 @@ bool Target::CompareWithDriver(const DriverReading& driver) {
   collector.copies = account.copies_seen;
   collector.unseen = account.packets_unseen;
   collector.inflight = account.inflight;
+  collector.not_followed = account.sampled_out + account.dispatches_untimed;
   unseen_work_ = evidence_.Compare(driver, collector);
   if (unseen_work_.empty()) return false;
   output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));

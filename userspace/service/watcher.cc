@@ -458,7 +458,7 @@ void Watcher::StopWatching() {
     return std::max(kStopPatience - spent, kLeastPatience);
   };
   bool ended = true;
-  if (translated_ != nullptr) translated_->StopReporting();
+  if (translated_ != nullptr) ended &= translated_->StopReporting(patience());
   if (server_ != nullptr) ended &= server_->Stop(patience());
   if (late_libraries_ != nullptr) ended &= late_libraries_->Stop(patience());
   if (workloads_ != nullptr) ended &= workloads_->Stop(patience());

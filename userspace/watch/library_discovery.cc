@@ -36,6 +36,10 @@ constexpr absl::Duration kUnusedPeriod = absl::Minutes(10);
 // How long it is not tried again to make room where nothing was unused, at most.
 constexpr absl::Duration kLongestRoomPause = absl::Seconds(5);
 
+// Between looks at all processes: whoever makes records be lost all the time must not have
+// others read all the time.
+constexpr uint64_t kLookPauseNs = 1'000'000'000;
+
 // Above the threads that serve windows: a thread that loads the runtime runs towards
 // hsa_init meanwhile.
 void BecomeRealtime(int priority, const char* name) {
@@ -360,7 +364,21 @@ void LibraryDiscovery::LookAtAll() {
   for (pid_t pid : ListProcesses()) {
     if (pid == getpid() || (options_.wanted != nullptr && !options_.wanted(pid)))
       continue;
-    (void)readers_.Run(UserOf(pid), [this, pid] { LookAt(pid); });
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!to_look_at_.insert(pid).second) continue;  // still to come
+    }
+    const auto look = [this, pid] {
+      {
+        absl::MutexLock lock(&mutex_);
+        to_look_at_.erase(pid);
+      }
+      LookAt(pid);
+    };
+    if (!readers_.Run(UserOf(pid), look)) {
+      absl::MutexLock lock(&mutex_);
+      to_look_at_.erase(pid);
+    }
   }
 }
 
@@ -394,6 +412,7 @@ void LibraryDiscovery::KeepHouse() {
   absl::Time now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));
   absl::Time next_sweep = now + period, next_unused = now + kUnusedPeriod;
   std::vector<int> online = ReadOnlineCpus();
+  uint64_t next_look_ns = 0;
   for (;;) {
     bool is_new = false;
     bool room_wanted = false;
@@ -401,11 +420,16 @@ void LibraryDiscovery::KeepHouse() {
     {
       absl::MutexLock lock(&mutex_);
       const absl::Duration wait = expected_->empty() ? kShortestSweep : kPollPeriod;
-      changed_.WaitFor(&mutex_, wait, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || room_wanted_ || look_at_all_;
-      });
+      const auto is_due = [this, next_look_ns]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return look_at_all_ && BootNs() >= next_look_ns;
+      };
+      changed_.WaitFor(&mutex_, wait,
+                       [this, &is_due]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+                         return stopping_ || room_wanted_ || is_due();
+                       });
       if (stopping_) return;
-      look_at_all = std::exchange(look_at_all_, false);
+      look_at_all = is_due();
+      if (look_at_all) look_at_all_ = false;
       is_new = std::exchange(new_files_, false);
       room_wanted = room_wanted_;
     }
@@ -414,7 +438,10 @@ void LibraryDiscovery::KeepHouse() {
       processors_changed_ = true;
       wake_.Signal();
     }
-    if (look_at_all) LookAtAll();
+    if (look_at_all) {
+      LookAtAll();
+      next_look_ns = BootNs() + kLookPauseNs;
+    }
     PollExpected();
     now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));
     if (is_new) {

@@ -190,7 +190,8 @@ class LibraryDiscovery {
   // Calls of Forget(): what was armed meanwhile may have lost its probe.
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
   bool look_at_all_ ABSL_GUARDED_BY(mutex_) = false;
-  bool new_files_ ABSL_GUARDED_BY(mutex_) = false;  // for the housekeeper
+  std::set<pid_t> to_look_at_ ABSL_GUARDED_BY(mutex_);  // by `readers_`
+  bool new_files_ ABSL_GUARDED_BY(mutex_) = false;      // for the housekeeper
   // A request of MakeRoom(), which all that come until it is served share, and how
   // many have been served. Where nothing was unused, there is none until a time
   // (BootNs()).

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,8 +48,13 @@ Preseizer::~Preseizer() {
 
 void Preseizer::Serve(Window window, AttachRequest request, Done done) {
   const auto pid = static_cast<pid_t>(window.event.pid);
-  absl::MutexLock lock(&mutex_);
-  tracers_.Of(pid).Serve(std::move(window), std::move(request), std::move(done));
+  std::optional<Window> refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    refused = tracers_.Of(pid).Serve(std::move(window), std::move(request), done);
+  }
+  // Without the lock: it may read the process, which can keep it waiting.
+  if (refused.has_value()) done(*std::move(refused));
 }
 
 void Preseizer::Forget(pid_t pid) {

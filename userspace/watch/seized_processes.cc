@@ -58,7 +58,8 @@ bool SeizedProcesses::Seize(pid_t pid) {
   return true;
 }
 
-void SeizedProcesses::Serve(Window window, AttachRequest request, Done done) {
+std::optional<Window> SeizedProcesses::Serve(Window window, AttachRequest request,
+                                             Done done) {
   Task task = {std::move(window), std::move(request), std::move(done), 0};
   task.deadline_ns = BootNs() + uint64_t{task.request.stop_timeout_msec} * 1'000'000;
   bool waits = false;
@@ -67,12 +68,15 @@ void SeizedProcesses::Serve(Window window, AttachRequest request, Done done) {
     waits = added_.tasks.size() < kMostWaiting;
     if (waits) added_.tasks.push_back(std::move(task));
   }
-  if (waits) return wake_.Signal();
+  if (waits) {
+    wake_.Signal();
+    return std::nullopt;
+  }
   task.window.outcome.stage = AttachStage::kStop;
   task.window.outcome.reason = AttachReason::kStopTimeout;
   task.window.outcome.detail =
       "the process keeps the thread waiting that attaches to it";
-  task.done(std::move(task.window));
+  return std::move(task.window);
 }
 
 void SeizedProcesses::Forget(pid_t pid) {

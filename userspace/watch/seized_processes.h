@@ -58,10 +58,11 @@ class SeizedProcesses {
   absl::Status status() const { return wake_.status(); }
   // False if too many wait already.
   bool Seize(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // As Preseizer::Serve() and Preseizer::Forget(). If too many wait already, `done` is
-  // called at once.
-  void Serve(Window window, AttachRequest request, Done done)
+  // As Preseizer::Serve(). If too many wait already, the window is returned with that
+  // outcome, and `done` is not called.
+  std::optional<Window> Serve(Window window, AttachRequest request, Done done)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // As Preseizer::Forget().
   void Forget(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // It does nothing, and traces nothing.
   bool idle() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -65,7 +65,14 @@ void ServingThreads::StartThread(std::optional<rocattach_event> first) {
       }
     }
   }
-  for (Thread& thread : ended) thread.handle.join();
+  Join(&ended);
+}
+
+// Those that Stop() has left behind are nobody's to join.
+void ServingThreads::Join(std::list<Thread>* ended) {
+  for (Thread& thread : *ended) {
+    if (thread.handle.joinable()) thread.handle.join();
+  }
 }
 
 bool ServingThreads::Stop(absl::Duration patience) {
@@ -88,7 +95,7 @@ bool ServingThreads::Stop(absl::Duration patience) {
       if (thread.handle.joinable()) thread.handle.detach();
     }
   }
-  for (Thread& thread : ended) thread.handle.join();
+  Join(&ended);
   watchdog_ends_ = true;
   WakeWatchdog();
   if (watchdog_.joinable()) watchdog_.join();
@@ -186,8 +193,8 @@ bool ServingThreads::Relieve() {
     if (has_room) StartThread();
   }
   const uint64_t hold_ns = uint64_t{options_.hold_timeout_msec} * 1'000'000;
-  for (const rocattach_event& event : turns_.TakeOlder(now_ns - hold_ns)) {
-    if (event.type == ROCATTACH_EVENT_WINDOW) options_.expire(event);
+  for (const rocattach_event& event : turns_.TakeOlderWindows(now_ns - hold_ns)) {
+    options_.expire(event);
   }
   return turns_.HasWaiting() || leadership_.UnattendedSince() != 0;
 }

@@ -92,6 +92,7 @@ class ServingThreads {
   // A thread that serves `first` before it takes events from the kernel.
   void StartThread(std::optional<rocattach_event> first = std::nullopt)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  static void Join(std::list<Thread>* ended);
   // Until the end of the thread.
   void Run(std::list<Thread>::iterator self, std::optional<rocattach_event> first)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -36,9 +37,9 @@ namespace {
 // Processes that are looked at at the same time, one of each user other than root: one
 // whose memory cannot be read costs others nothing until there are as many of them.
 constexpr int kThreads = 16;
-// Processes that wait for a look; those that are translated and live.
-constexpr size_t kMostJobs = 4096;
-constexpr size_t kMostKnown = 4096;
+// Of each user: processes that wait for a look; those that are translated and live.
+constexpr size_t kMostJobs = 1024;
+constexpr size_t kMostKnown = 1024;
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 
 // A process that is translated is looked at so often at first, and for so long, until it
@@ -109,6 +110,7 @@ struct TranslatedProcesses::State {
   };
   struct Known {
     uint64_t start_ticks = 0;
+    uid_t uid = 0;
     std::set<uint64_t> reported;  // cookies
   };
   enum class Outcome { kSettled, kOpen };
@@ -118,6 +120,9 @@ struct TranslatedProcesses::State {
   void ReadOpens();
   void Work() ABSL_LOCKS_EXCLUDED(mutex);
   void Note(pid_t pid, bool mapped) ABSL_LOCKS_EXCLUDED(mutex);
+  // The job of a process, which is added; null: its user has too many.
+  Job* JobOf(pid_t pid, uid_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Job TakeJob(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // The job that is due, and whose user has none that is being done.
   std::optional<pid_t> NextJob() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -125,22 +130,24 @@ struct TranslatedProcesses::State {
   Outcome LookAt(pid_t pid, Job* job) ABSL_LOCKS_EXCLUDED(mutex, calls);
   std::vector<Place> PlacesIn(const Maps& maps) ABSL_LOCKS_EXCLUDED(calls);
   void RememberIfTranslated(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
-  void Remember(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex);
+  void Remember(const ProcessId& process, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex);
   void Report(TranslatedProcess found) ABSL_LOCKS_EXCLUDED(mutex, calls);
 
   const Options options;
   LibraryOpens opens;
   WakeEvent wake;
 
-  // Held while what may be gone after Stop() is used; before `mutex`.
+  // Held while the libraries, which may be gone after Stop(), are used.
   absl::Mutex calls;
-  bool silent ABSL_GUARDED_BY(calls) = false;
   bool closed ABSL_GUARDED_BY(calls) = false;
 
   absl::Mutex mutex;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
+  bool silent ABSL_GUARDED_BY(mutex) = false;
   int running ABSL_GUARDED_BY(mutex) = 0;
+  int reporting ABSL_GUARDED_BY(mutex) = 0;  // threads inside of on_found
   std::map<pid_t, Job> jobs ABSL_GUARDED_BY(mutex);
+  std::map<uid_t, size_t> jobs_of ABSL_GUARDED_BY(mutex);
   uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // changes of when a job is due
   std::set<uid_t> busy_users ABSL_GUARDED_BY(mutex);
   std::map<pid_t, Known> known ABSL_GUARDED_BY(mutex);
@@ -151,15 +158,33 @@ void TranslatedProcesses::State::Note(pid_t pid, bool mapped) {
   if (pid == getpid()) return;
   const uid_t uid = UserOf(pid);
   absl::MutexLock lock(&mutex);
-  if (jobs.size() >= kMostJobs && jobs.count(pid) == 0) return;
-  Job& job = jobs[pid];
-  job.uid = uid;
+  Job* noted = JobOf(pid, uid);
+  if (noted == nullptr) return;
+  Job& job = *noted;
   job.noted_ns = job.due_ns = BootNs();
   // After an open, the mapping is yet to come.
   if (!mapped) job.due_ns += kPauseNs;
   job.mapped |= mapped;
   ++notes;
   changed.SignalAll();
+}
+
+TranslatedProcesses::State::Job* TranslatedProcesses::State::JobOf(pid_t pid,
+                                                                   uid_t uid) {
+  if (const auto job = jobs.find(pid); job != jobs.end()) return &job->second;
+  size_t& count = jobs_of[uid];
+  if (count >= kMostJobs) return nullptr;
+  ++count;
+  Job& job = jobs[pid];
+  job.uid = uid;
+  return &job;
+}
+
+TranslatedProcesses::State::Job TranslatedProcesses::State::TakeJob(pid_t pid) {
+  Job job = jobs.extract(pid).mapped();
+  const auto count = jobs_of.find(job.uid);
+  if (--count->second == 0) jobs_of.erase(count);
+  return job;
 }
 
 void TranslatedProcesses::State::ReadOpens() {
@@ -218,7 +243,7 @@ void TranslatedProcesses::State::Work() {
         return;
       }
       pid = *next;
-      job = jobs.extract(pid).mapped();
+      job = TakeJob(pid);
       if (job.uid != 0) busy_users.insert(job.uid);
     }
     const Outcome outcome = LookAt(pid, &job);
@@ -227,7 +252,10 @@ void TranslatedProcesses::State::Work() {
     busy_users.erase(job.uid);
     if (outcome == Outcome::kOpen && now - job.noted_ns < kPatienceNs) {
       job.due_ns = now + std::max(kPauseNs, (now - job.noted_ns) / 32);
-      jobs.try_emplace(pid, job);  // unless it was noted again
+      // Unless it was noted again.
+      if (jobs.count(pid) == 0) {
+        if (Job* again = JobOf(pid, job.uid); again != nullptr) *again = job;
+      }
       ++notes;
     }
     changed.SignalAll();
@@ -235,19 +263,27 @@ void TranslatedProcesses::State::Work() {
 }
 
 std::vector<Place> TranslatedProcesses::State::PlacesIn(const Maps& maps) {
+  using File = std::tuple<uint64_t, uint64_t, uint64_t>;
+  const auto file_of = [](const Mapping& m) {
+    return File(m.device_major, m.device_minor, m.inode);
+  };
+  std::set<File> with_data;
+  for (const Mapping& mapping : maps.mappings()) {
+    if (mapping.writable && mapping.offset != 0) with_data.insert(file_of(mapping));
+  }
   std::vector<Place> places;
-  absl::MutexLock using_options(&calls);
-  if (closed) return places;
   for (const Mapping& mapping : maps.mappings()) {
     if (!mapping.is_file() || !mapping.is_private) continue;
-    KnownLibraries::Entry library = options.libraries->Find(mapping);
+    KnownLibraries::Entry library;
+    {
+      absl::MutexLock using_options(&calls);
+      if (closed) return {};
+      library = options.libraries->Find(mapping);
+    }
     if (library.copy == nullptr) continue;
     const uint64_t offset = library.copy->hsa_init_offset - mapping.offset;
-    const bool loaded = std::any_of(
-        maps.mappings().begin(), maps.mappings().end(), [&mapping](const Mapping& m) {
-          return m.SameFile(mapping) && m.writable && m.offset != 0;
-        });
-    places.push_back({std::move(library), mapping.start + offset, loaded});
+    places.push_back({std::move(library), mapping.start + offset,
+                      with_data.contains(file_of(mapping))});
   }
   return places;
 }
@@ -265,7 +301,7 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid
   if (job->how.empty()) {
     job->how = HowTranslated(pid, *maps);
     if (job->how.empty()) return Outcome::kSettled;
-    Remember({pid, *ticks});
+    Remember({pid, *ticks}, job->uid);
     maps = Maps::Read(pid);  // after that was known
     if (!maps.ok()) return Outcome::kSettled;
   }
@@ -287,30 +323,38 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid
   return is_settled ? Outcome::kSettled : Outcome::kOpen;
 }
 
-void TranslatedProcesses::State::Remember(const ProcessId& process) {
+void TranslatedProcesses::State::Remember(const ProcessId& process, uid_t uid) {
   absl::MutexLock lock(&mutex);
   Known& entry = known[process.pid];
-  if (entry.start_ticks != process.start_ticks) entry = {process.start_ticks, {}};
-  if (known.size() <= kMostKnown) return;
-  std::erase_if(known, [&process](const auto& other) {
+  if (entry.start_ticks != process.start_ticks) entry = {process.start_ticks, uid, {}};
+  const auto is_users = [uid](const auto& other) { return other.second.uid == uid; };
+  if (static_cast<size_t>(std::ranges::count_if(known, is_users)) <= kMostKnown) return;
+  std::erase_if(known, [&](const auto& other) {
     const auto ticks = ReadStartTicks(other.first);
     return other.first != process.pid &&
            (!ticks.ok() || *ticks != other.second.start_ticks);
   });
-  if (known.size() > kMostKnown) known.erase(known.begin());
+  if (static_cast<size_t>(std::ranges::count_if(known, is_users)) <= kMostKnown) return;
+  known.erase(std::ranges::find_if(known, [&](const auto& other) {
+    return other.first != process.pid && is_users(other);
+  }));
 }
 
 void TranslatedProcesses::State::Report(TranslatedProcess found) {
-  absl::MutexLock calling(&calls);
-  if (silent || closed) return;
   {
     absl::MutexLock lock(&mutex);
     auto entry = known.find(found.id.pid);
-    if (entry == known.end() || !entry->second.reported.insert(found.cookie).second) {
+    if (silent || entry == known.end() ||
+        !entry->second.reported.insert(found.cookie).second) {
       return;
     }
+    ++reporting;
   }
+  // Without a lock: whoever is told may read the process, which can keep it waiting.
   options.on_found(found);
+  absl::MutexLock lock(&mutex);
+  --reporting;
+  changed.SignalAll();
 }
 
 TranslatedProcesses::TranslatedProcesses(std::shared_ptr<State> state)
@@ -353,9 +397,14 @@ std::string TranslatedProcesses::WhatIsLacking() {
   return "";
 }
 
-void TranslatedProcesses::StopReporting() {
-  absl::MutexLock calling(&state_->calls);
-  state_->silent = true;
+bool TranslatedProcesses::StopReporting(absl::Duration patience) {
+  State& state = *state_;
+  absl::MutexLock lock(&state.mutex);
+  state.silent = true;
+  return state.changed.WaitFor(&state.mutex, patience,
+                               [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
+                                 return state.reporting == 0;
+                               });
 }
 
 void TranslatedProcesses::State::RememberIfTranslated(pid_t pid) {
@@ -366,7 +415,8 @@ void TranslatedProcesses::State::RememberIfTranslated(pid_t pid) {
   const bool has_runtime =
       std::any_of(mappings.begin(), mappings.end(),
                   [](const Mapping& m) { return LooksLikeHsaRuntime(m.path); });
-  if (has_runtime && !HowTranslated(pid, *maps).empty()) Remember({pid, *ticks});
+  if (!has_runtime || HowTranslated(pid, *maps).empty()) return;
+  Remember({pid, *ticks}, UserOf(pid));
 }
 
 void TranslatedProcesses::FindRunning() {
@@ -398,6 +448,7 @@ void TranslatedProcesses::NoteMapped(pid_t pid) {
 }
 
 void TranslatedProcesses::Stop() {
+  (void)StopReporting(absl::ZeroDuration());
   {
     absl::MutexLock calling(&state_->calls);
     state_->closed = true;

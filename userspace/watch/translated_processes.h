@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "userspace/base/process.h"
 #include "userspace/watch/checked_file.h"
 #include "userspace/watch/known_libraries.h"
@@ -45,8 +46,7 @@ class TranslatedProcesses {
   struct Options {
     // Must outlive Stop().
     const KnownLibraries* libraries = nullptr;
-    // On threads of this class and of AfterProbe(), one at a time; not after
-    // StopReporting().
+    // On threads of this class, several at a time; not begun after StopReporting().
     // Once for each process, and again if it has loaded another copy.
     std::function<void(const TranslatedProcess&)> on_found;
   };
@@ -66,8 +66,9 @@ class TranslatedProcesses {
   void AfterProbe(const CheckedFile& file, pid_t mapped_by);
   // A process has mapped code of a copy. Does not wait.
   void NoteMapped(pid_t pid);
-  // on_found is not called any more.
-  void StopReporting();
+  // on_found is not called any more. False if a call does not return within `patience`:
+  // it goes on, so what it uses must not be destroyed.
+  bool StopReporting(absl::Duration patience);
   // Also ends everything else. Waits for a second if a process cannot be read.
   void Stop();
 

@@ -28,16 +28,17 @@ std::optional<rocattach_event> UserTurns::Pass(const rocattach_event& event) {
   return std::nullopt;
 }
 
-std::vector<rocattach_event> UserTurns::TakeOlder(uint64_t before_ns) {
+std::vector<rocattach_event> UserTurns::TakeOlderWindows(uint64_t before_ns) {
   std::vector<rocattach_event> older;
   absl::MutexLock lock(&mutex_);
   if (waiting_ == 0) return older;
   for (auto& [uid, user] : users_) {
-    while (!user.waiting.empty() && user.waiting.front().time_ns < before_ns) {
-      older.push_back(user.waiting.front());
-      user.waiting.pop_front();
-      --waiting_;
-    }
+    waiting_ -= std::erase_if(user.waiting, [&](const rocattach_event& event) {
+      const bool old =
+          event.type == ROCATTACH_EVENT_WINDOW && event.time_ns < before_ns;
+      if (old) older.push_back(event);
+      return old;
+    });
   }
   return older;
 }

@@ -30,8 +30,9 @@ class UserTurns {
   // The turn of `event` is over. If another one of its user waits, that has it now.
   std::optional<rocattach_event> Pass(const rocattach_event& event)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Removes the events of before `before_ns`, CLOCK_BOOTTIME, that still wait.
-  std::vector<rocattach_event> TakeOlder(uint64_t before_ns)
+  // Removes the WINDOWs of before `before_ns`, CLOCK_BOOTTIME, that still wait. A READY
+  // is never too late: its collector waits.
+  std::vector<rocattach_event> TakeOlderWindows(uint64_t before_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasWaiting() const ABSL_LOCKS_EXCLUDED(mutex_);
 

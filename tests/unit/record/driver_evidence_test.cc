@@ -41,6 +41,15 @@ TEST(DriverEvidence, WhatIsSeenExplainsIt) {
   EXPECT_EQ(evidence.Compare(kComputes, kNothing), "") << "it has just ended";
 }
 
+// Under a load budget most dispatches are counted only.
+TEST(DriverEvidence, ALongDispatchThatWasOnlyCountedExplainsIt) {
+  CollectorReading counted = kNothing;
+  counted.not_followed = 1;
+  DriverEvidence evidence;
+  EXPECT_EQ(evidence.Compare(kComputes, counted), "");
+  EXPECT_EQ(evidence.Compare(kComputes, counted), "");
+}
+
 TEST(DriverEvidence, CopiesThatNobodySaw) {
   DriverEvidence evidence;
   EXPECT_EQ(evidence.Compare(kIdle, kNothing), "");

@@ -24,9 +24,9 @@ constexpr int kThreads = 4, kTurns = kThreads / 2;
 // What the threads and the test share; it may outlive both.
 class Kernel {
  public:
-  void Post(uid_t uid) {
+  void Post(uid_t uid, uint32_t type = ROCATTACH_EVENT_WINDOW) {
     rocattach_event event = {};
-    event.type = ROCATTACH_EVENT_WINDOW;
+    event.type = static_cast<decltype(event.type)>(type);
     event.charged_uid = uid;
     event.time_ns = BootNs();
     {
@@ -115,6 +115,29 @@ TEST_F(ServingThreadsTest, WhatWaitsForATurnUntilItsHoldIsOverExpires) {
   go_on_.Notify();
   EXPECT_TRUE(threads.Stop(kLong));
   EXPECT_EQ(kept_, kTurns);
+}
+
+TEST_F(ServingThreadsTest, ThreadsThatWereLeftBehindMayEnd) {
+  ServingThreads threads(Options(nullptr));
+  ASSERT_TRUE(threads.Start().ok());
+  kernel_.Post(kKeeper);
+  while (kept_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_FALSE(threads.Stop(absl::ZeroDuration()));
+  go_on_.Notify();
+  EXPECT_TRUE(threads.Stop(kLong));
+}
+
+// A collector that has reported in waits for as long as it takes.
+TEST_F(ServingThreadsTest, AReportThatWaitsForATurnIsServed) {
+  ServingThreads threads(Options(nullptr, /*hold_timeout_msec=*/1));
+  ASSERT_TRUE(threads.Start().ok());
+  for (int i = 0; i < kTurns; ++i) kernel_.Post(kKeeper);
+  kernel_.Post(kKeeper, ROCATTACH_EVENT_READY);
+  kernel_.Post(kKeeper);
+  expired_.WaitForNotification();  // the window that came after it
+  go_on_.Notify();
+  EXPECT_TRUE(threads.Stop(kLong));
+  EXPECT_EQ(kept_, kTurns + 1);
 }
 
 TEST_F(ServingThreadsTest, AThreadThatMustEndIsReplaced) {

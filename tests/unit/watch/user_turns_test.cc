@@ -36,11 +36,22 @@ TEST(UserTurnsTest, ThoseThatWaitForTooLongAreTakenOut) {
   EXPECT_TRUE(turns.Take(Event(1, 10)));
   EXPECT_FALSE(turns.Take(Event(1, 20)));
   EXPECT_FALSE(turns.Take(Event(1, 30)));
-  EXPECT_TRUE(turns.TakeOlder(20).empty());
-  const auto older = turns.TakeOlder(21);
+  EXPECT_TRUE(turns.TakeOlderWindows(20).empty());
+  const auto older = turns.TakeOlderWindows(21);
   ASSERT_EQ(older.size(), 1u);
   EXPECT_EQ(older[0].time_ns, 20u);
   EXPECT_EQ(turns.Pass(Event(1, 10))->time_ns, 30u);
+}
+
+TEST(UserTurnsTest, AReportIsNeverTooLate) {
+  UserTurns turns(1);
+  rocattach_event ready = Event(1, 20);
+  ready.type = ROCATTACH_EVENT_READY;
+  EXPECT_TRUE(turns.Take(Event(1, 10)));
+  EXPECT_FALSE(turns.Take(ready));
+  EXPECT_FALSE(turns.Take(Event(1, 21)));
+  EXPECT_EQ(turns.TakeOlderWindows(100).size(), 1u);
+  EXPECT_EQ(turns.Pass(Event(1, 10))->type, ROCATTACH_EVENT_READY);
 }
 
 TEST(UserTurnsTest, AWaitingEventKeepsItsPlaceWithoutOthers) {
