@@ -69,6 +69,14 @@ inline std::string Quoted(const std::string& word) {
   return quoted + "'";
 }
 
+inline std::string Quoted(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    line += (line.empty() ? "" : " ") + Quoted(word);
+  }
+  return line;
+}
+
 // The words with paths below `build` replaced by copies that every user can reach, if
 // the build itself cannot be reached by all. `parts` are directories of it that such a
 // command needs beside the files that it names.

@@ -36,9 +36,9 @@ class AnnounceTest : public testing::Test {
   }
   // A program that dispatches until Change(); `redirection` is the shell's.
   std::unique_ptr<Child> Start(const std::string& redirection) {
-    std::string script =
-        absl::StrCat("exec ", SimgpuRunPath(), " ", TargetPath("hip_late"), " --until ",
-                     Path("go"), " --ready ", Path("ready"), " ", redirection);
+    std::string script = absl::StrCat(
+        "exec ", Quoted({SimgpuRunPath(), TargetPath("hip_late")}), " --until ",
+        Path("go"), " --ready ", Path("ready"), " ", redirection);
     auto target =
         std::make_unique<Child>(std::vector<std::string>{"bash", "-c", script},
                                 Child::Options{.dies_with_us = true});

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
@@ -38,7 +37,7 @@ class AttachLaterTest : public testing::Test {
   void Change() { std::ofstream(Path("go")).put('\n'); }
   // Words for a shell.
   static std::string Words(const std::vector<std::string>& target) {
-    return absl::StrJoin(OnSimgpu(target), " ");
+    return Quoted(OnSimgpu(target));
   }
   // A shell that waits for Change(), and then runs the script.
   std::unique_ptr<Child> StartShell(const std::string& script) {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
@@ -214,7 +213,7 @@ class ManyCopiesTest : public DiscoveryTest {
       const std::string script =
           absl::StrCat("(n=0; until [[ $(</proc/$$/maps) == *", Copy(number),
                        "* ]] || [ $n -gt 300 ]; ", "do n=$((n+1)); done; ", change,
-                       ") >/dev/null 2>&1 & exec ", absl::StrJoin(Target(), " "));
+                       ") >/dev/null 2>&1 & exec ", Quoted(Target()));
       return {{"bash", "-c", script, Copy(number)}, Folder(number)};
     };
   }
