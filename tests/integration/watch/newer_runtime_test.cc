@@ -164,8 +164,8 @@ TEST_F(NewerRuntimeTest, JumpsAreCounted) {
   EXPECT_EQ(process.account.untimed(), 0u);
 }
 
-// A tool that came before a late attach puts the tables back all the time: what is not
-// recorded meanwhile is counted.
+// A tool that came before a late attach puts the tables back all the time: the program goes
+// on, and what is not recorded meanwhile is no success.
 TEST_F(NewerRuntimeTest, TablesThatAreRestored) {
   const char* restores = getenv("ROCATTACH_RESTORES");
   auto child = StartProgram({"hsa_newer", "-t", "4", "-n", "300", "--restores",
@@ -181,10 +181,13 @@ TEST_F(NewerRuntimeTest, TablesThatAreRestored) {
   ASSERT_EQ(recording.processes.size(), 1u);
   const RecordedProcess& process = recording.processes[0];
   const uint64_t lost = process.account.packets_unseen() + process.dropped();
-  EXPECT_EQ(attacher.exited_with(0), lost == 0) << attacher.errors;
   const uint64_t recorded = Named(process, "accumulate");
   EXPECT_GT(recorded, 0u);
-  EXPECT_EQ(recorded + lost, static_cast<uint64_t>(Printed(target.output, "after")));
+  const auto made = static_cast<uint64_t>(Printed(target.output, "after"));
+  EXPECT_LE(recorded + lost, made);
+  // What follows the last time is neither recorded nor counted, if the program ends before
+  // our functions are back.
+  EXPECT_EQ(attacher.exited_with(0), recorded == made) << attacher.errors;
 }
 
 // The queues that nobody has destroyed are gone with the runtime all the same.
