@@ -8,6 +8,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace rocattach {
+
+absl::Status EndedBeforeAttach(pid_t pid) {
+  return absl::CancelledError(absl::StrCat("the recording ended before process ", pid,
+                                           " was entered; it runs on as before"));
+}
+
 namespace {
 
 // Processes that were retried and are remembered.
@@ -26,9 +32,7 @@ std::vector<pid_t> Living(const std::vector<ProcessId>& processes) {
 std::map<pid_t, absl::Status> Cancelled(const std::vector<pid_t>& pids) {
   std::map<pid_t, absl::Status> cancelled;
   for (pid_t pid : pids) {
-    cancelled[pid] =
-        absl::CancelledError(absl::StrCat("the recording ended before process ", pid,
-                                          " was entered; it runs on as before"));
+    cancelled[pid] = EndedBeforeAttach(pid);
   }
   return cancelled;
 }

@@ -20,6 +20,9 @@
 
 namespace rocattach {
 
+// Why a process was not attached to at the end of a recording.
+absl::Status EndedBeforeAttach(pid_t pid);
+
 class LateAttaches {
  public:
   // Attaches to processes of one user; returns those that had no window, with the

@@ -85,10 +85,9 @@ std::vector<pid_t> RunningAttaches::Wanted(const std::vector<pid_t>& pids) {
   return wanted;
 }
 
-void RunningAttaches::GiveUpOverdue(uint64_t msec) {
+void RunningAttaches::GiveUpOverdue(uint64_t msec, absl::Status (*reason)(pid_t pid)) {
   std::map<pid_t, absl::Status> overdue;
-  for (pid_t pid : requested_.TakeOverdue(msec))
-    overdue[pid] = KeepsReadersWaiting(pid);
+  for (pid_t pid : requested_.TakeOverdue(msec)) overdue[pid] = reason(pid);
   if (overdue.empty()) return;
   NoteNotAttached(overdue);
   if (requested_.settled() && observer_ != nullptr) observer_->OnRunningDone();
@@ -96,7 +95,7 @@ void RunningAttaches::GiveUpOverdue(uint64_t msec) {
 }
 
 void RunningAttaches::Poll() {
-  GiveUpOverdue(options_.idle_patience_msec + kMostEnteringMsec);
+  GiveUpOverdue(options_.idle_patience_msec + kMostEnteringMsec, KeepsReadersWaiting);
   std::vector<pid_t> started = targets_.Poll();
   if (started.empty()) return;
   requested_.Add(started);
@@ -105,7 +104,7 @@ void RunningAttaches::Poll() {
 
 bool RunningAttaches::Stop(absl::Duration patience) {
   if (attaches_ == nullptr || attaches_->Stop(patience)) return true;
-  GiveUpOverdue(0);
+  GiveUpOverdue(0, EndedBeforeAttach);
   return false;
 }
 

@@ -110,7 +110,8 @@ class RunningAttaches {
 
  private:
   // Those that have had no verdict for so long will not be attached to.
-  void GiveUpOverdue(uint64_t msec);
+  // `reason` says why.
+  void GiveUpOverdue(uint64_t msec, absl::Status (*reason)(pid_t pid));
   // Those that are wanted; the others are not awaited any more.
   std::vector<pid_t> Wanted(const std::vector<pid_t>& pids);
   // Processes that have no window after an attempt, with the reason.

@@ -72,10 +72,10 @@ TEST_F(AttachRunningTest, EachProcessThatIsRefusedHasAResult) {
 
 // Its own number, in the place of a shell that becomes the command.
 TEST_F(AttachRunningTest, ItselfIsRefused) {
-  const Finished end =
-      Child({"bash", "-c",
-             absl::StrCat("exec ", ClientPath(), " attach -p $$ -d ", Path("out"))})
-          .Wait();
+  const Finished end = Child({"bash", "-c",
+                              absl::StrCat("exec ", Quoted(ClientPath()),
+                                           " attach -p $$ -d ", Path("out"))})
+                           .Wait();
   EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("is the one that is to attach"));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
