@@ -38,7 +38,7 @@ constexpr absl::Duration kLongestRoomPause = absl::Seconds(5);
 
 // Between looks at all processes: whoever makes records be lost all the time must not have
 // others read all the time.
-constexpr uint64_t kLookPauseNs = 1'000'000'000;
+constexpr uint64_t kLookPauseNs = 100'000'000;
 
 // Above the threads that serve windows: a thread that loads the runtime runs towards
 // hsa_init meanwhile.

@@ -102,6 +102,8 @@ TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
         {"hsa_code_objects", "-t", "3", "-m", "40"}, &target, &attacher);
     ExpectExact(process, target, attacher, "increment", "accumulate");
     EXPECT_GT(process.kernels.size(), 1u);
+    // An older recording is never overwritten: the next one would have another name.
+    std::filesystem::remove(Path("t.rwa"));
   }
 }
 
