@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Sourced: mirror_of prints where this machine's apt gets one of Debian's archives from
 # ("debian", the default, or "debian-security"); nothing if it has none.
 mirror_of() {
