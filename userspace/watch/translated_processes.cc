@@ -77,7 +77,7 @@ absl::Status TryForcedWrite() {
 
 // A probe's place in the memory of a process.
 struct Place {
-  KnownLibraries::Entry library;
+  KnownLibraries::Entry entry;
   RemoteAddress address;
   // The file's data is mapped too: the loader has mapped all of it.
   bool loaded = false;
@@ -86,7 +86,7 @@ struct Place {
 // True if the breakpoint was there and is not any more. One byte is written as a whole
 // or not at all, so any other thread may read it meanwhile.
 absl::StatusOr<bool> Restore(const TargetMemory& memory, const Place& place) {
-  const LibraryCopy& copy = *place.library.copy;
+  const LibraryCopy& copy = *place.entry.copy;
   uint8_t original = kBreakpoint, now = 0;
   if (pread(copy.file.fd(), &original, 1, static_cast<off_t>(copy.hsa_init_offset)) !=
           1 ||
@@ -315,7 +315,7 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid
     const absl::StatusOr<bool> restored = Restore(*memory, place);
     found.restored.Update(restored.status());
     is_settled &= place.loaded && restored.value_or(true);
-    found.cookie = place.library.cookie;
+    found.cookie = place.entry.cookie;
   }
   Report(std::move(found));
   // What a loader maps again has the breakpoint again, and a file without it may be about
