@@ -131,7 +131,7 @@ struct TranslatedProcesses::State {
   std::vector<Place> PlacesIn(const Maps& maps) ABSL_LOCKS_EXCLUDED(calls);
   void RememberIfTranslated(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
   void Remember(const ProcessId& process, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex);
-  void Report(TranslatedProcess found) ABSL_LOCKS_EXCLUDED(mutex, calls);
+  void Report(const TranslatedProcess& found) ABSL_LOCKS_EXCLUDED(mutex, calls);
 
   const Options options;
   LibraryOpens opens;
@@ -317,7 +317,7 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid
     is_settled &= place.loaded && restored.value_or(true);
     found.cookie = place.entry.cookie;
   }
-  Report(std::move(found));
+  Report(found);
   // What a loader maps again has the breakpoint again, and a file without it may be about
   // to get its probe.
   return is_settled ? Outcome::kSettled : Outcome::kOpen;
@@ -340,7 +340,7 @@ void TranslatedProcesses::State::Remember(const ProcessId& process, uid_t uid) {
   }));
 }
 
-void TranslatedProcesses::State::Report(TranslatedProcess found) {
+void TranslatedProcesses::State::Report(const TranslatedProcess& found) {
   {
     absl::MutexLock lock(&mutex);
     auto entry = known.find(found.id.pid);
