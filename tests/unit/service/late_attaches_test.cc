@@ -138,13 +138,17 @@ TEST_F(LateAttachesTest, UsersDoNotWaitForEachOther) {
   int status = 0;
   while (UserOf(other) != kOther && waitpid(other, &status, WNOHANG) == 0) usleep(1000);
   if (UserOf(other) != kOther) GTEST_SKIP() << "needs to be root";
-  absl::Notification go_on;
+  absl::Notification begun, go_on;
   auto attach = [&](const Pids& pids) {
-    if (pids == Pids{other}) go_on.WaitForNotification();
+    if (pids == Pids{other}) {
+      begun.Notify();
+      go_on.WaitForNotification();
+    }
     return Attach()(pids);
   };
   LateAttaches late(attach, Done());
   late.Request({other});
+  begun.WaitForNotification();
   late.Request({7});
   AwaitBatches(1);
   EXPECT_THAT(batches_, ElementsAre(Pids{7}));
