@@ -26,7 +26,7 @@ struct LateLibrariesOptions {
   bool hold = false;
   uint32_t hold_timeout_msec = 250;
   std::function<bool(pid_t)> wanted;
-  std::function<void(pid_t)> on_mapped;
+  std::function<void(pid_t, uid_t)> on_mapped;
   // A process that started its runtime before its copy had a probe; null: it is only
   // counted.
   std::function<void(const ProcessId&)> enter_late;

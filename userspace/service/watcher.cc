@@ -35,14 +35,20 @@ constexpr int kSettleMsec = 50;
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(20);
 
-// `late` may be null.
-WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* late) {
+// `late` and `translated` may be null.
+WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* late,
+                              const TranslatedProcesses* translated) {
   const KernelStats kernel = probe.ReadStats();
   WindowLosses losses;
   losses.events = kernel.lost;
   losses.over_budget = kernel.over_budget;
   losses.unclaimed = kernel.claims_full;
   losses.window_deadlines = kernel.deadlines;
+  if (translated != nullptr) {
+    const TranslationCounts looks = translated->counts();
+    losses.opens = looks.opens_lost;
+    losses.looks_left_out = looks.left_out;
+  }
   if (late == nullptr) return losses;
   const DiscoveryCounts mappings = late->counts();
   losses.mappings = mappings.lost;
@@ -225,6 +231,7 @@ absl::Status Watcher::WatchTranslated() {
                                   .on_found = [this](const TranslatedProcess& process) {
                                     PassTranslated(process);
                                   }}));
+  counting_ = translated_.get();
   translated_->FindRunning();
   libraries_->set_after_probe(
       [translated = translated_.get()](const CheckedFile& file, pid_t mapped_by) {
@@ -255,8 +262,8 @@ absl::Status Watcher::WatchNew() {
               options_.best_hold_mode == HoldMode::kYielding;
   late.hold_timeout_msec = options_.hold_timeout_msec;
   late.wanted = [this](pid_t pid) { return IsWanted(pid); };
-  late.on_mapped = [translated = translated_.get()](pid_t pid) {
-    translated->NoteMapped(pid);
+  late.on_mapped = [translated = translated_.get()](pid_t pid, uid_t uid) {
+    translated->NoteMapped(pid, uid);
   };
   if (Attaches()) {
     late.enter_late = [this](const ProcessId& process) {
@@ -286,7 +293,7 @@ absl::Status Watcher::ServeMetrics() {
   metrics_->SetAddition([this, workloads = workloads_.get(), probe = probe_.get(),
                          late = late_libraries_.get()](NodeSnapshot* snapshot) {
     workloads->AddTo(snapshot);
-    snapshot->window_losses = ReadWindowLosses(*probe, late);
+    snapshot->window_losses = ReadWindowLosses(*probe, late, counting_);
     const WindowServer* server = serving_;
     if (server == nullptr) return;
     snapshot->window_losses->unattended_ns =

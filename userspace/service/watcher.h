@@ -198,6 +198,7 @@ class Watcher {
   bool ran_ = false;  // Run() has reached the start of the command
   bool has_kept_threads_ = false;
   std::atomic<const WindowServer*> serving_ = nullptr;  // server_, once it has started
+  std::atomic<const TranslatedProcesses*> counting_ = nullptr;  // translated_, as well
 };
 
 }  // namespace rocattach

@@ -254,10 +254,12 @@ void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {
   {
     Family lost("rocattach_events_lost_total", MetricType::Counter,
                 "Kernel events that were lost for lack of room, of BPF programs and of "
-                "file mappings: windows may have gone unseen.",
+                "file mappings: windows may have gone unseen; and how often those of "
+                "opens were.",
                 sink);
     lost.Add({{"source", "bpf"}}, Number(losses.events));
     lost.Add({{"source", "mmap"}}, Number(losses.mappings));
+    lost.Add({{"source", "open"}}, Number(losses.opens));
   }
   const auto emit = [&](const char* name, const char* help, uint64_t value) {
     Family(name, MetricType::Counter, help, sink).Add({}, Number(value));
@@ -268,6 +270,11 @@ void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {
   emit("rocattach_windows_unclaimed_total",
        "Windows that were let through because the kernel's table of windows was full.",
        losses.unclaimed);
+  emit(
+      "rocattach_looks_left_out_total",
+      "Processes that opened or mapped the HSA runtime and were not looked at, because "
+      "too many of their user's waited: under a translator they may die.",
+      losses.looks_left_out);
   emit("rocattach_mapping_holds_total",
        "Threads that were stopped while their copy of the HSA runtime got its probe.",
        losses.mapping_holds);

@@ -147,6 +147,9 @@ struct WindowLosses {
   // Kernel events that were lost for lack of room: of BPF programs, and of mappings.
   // Windows may have gone unseen.
   uint64_t events = 0, mappings = 0;
+  // How often notifications that processes open the HSA runtime were lost, and looks at
+  // processes that were left out. Translated programs may die.
+  uint64_t opens = 0, looks_left_out = 0;
   uint64_t over_budget = 0;  // windows that a budget refused in the kernel
   uint64_t unclaimed = 0;    // windows for which the kernel's table had no room
   // Threads that the service let go before it was done, because of the time.

@@ -173,15 +173,20 @@ void LibraryDiscovery::FollowProcessors() {
 
 void LibraryDiscovery::OnMmap(const MmapEvent& event) {
   if (!LooksLikeHsaRuntime(event.path) || event.pid == getpid()) return;
-  if (options_.on_mapped != nullptr) options_.on_mapped(event.pid);
+  const uid_t uid = users_.Of(event.pid, BootNs());
+  if (options_.on_mapped != nullptr) options_.on_mapped(event.pid, uid);
   const FileKey key = {event.device_major, event.device_minor, event.inode};
   {
     absl::MutexLock lock(&mutex_);
     auto file = files_.find(key);
     if (file != files_.end() && file->second.armed) return;
   }
-  if (options_.wanted != nullptr && !options_.wanted(event.pid)) return;
-  const uid_t uid = UserOf(event.pid);
+  // What follows reads the process, and this thread serves all users.
+  if (uid != 0 && !mapping_rate_.Take(uid, BootNs())) {
+    LookLater(event.pid, uid, /*is_wanted=*/false);
+    return;
+  }
+  if (!IsWanted(event.pid)) return;
   // First: the thread runs on meanwhile.
   if (options_.hold) StartHold(event, uid, key);
   expected_->Add(event.pid);
@@ -362,24 +367,26 @@ void LibraryDiscovery::NoteRoomMade(bool removed) {
 
 void LibraryDiscovery::LookAtAll() {
   for (pid_t pid : ListProcesses()) {
-    if (pid == getpid() || (options_.wanted != nullptr && !options_.wanted(pid)))
-      continue;
+    if (pid == getpid() || !IsWanted(pid)) continue;
+    LookLater(pid, UserOf(pid), /*is_wanted=*/true);
+  }
+}
+
+void LibraryDiscovery::LookLater(pid_t pid, uid_t uid, bool is_wanted) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!to_look_at_.insert(pid).second) return;  // still to come
+  }
+  const auto look = [this, pid, is_wanted] {
     {
-      absl::MutexLock lock(&mutex_);
-      if (!to_look_at_.insert(pid).second) continue;  // still to come
-    }
-    const auto look = [this, pid] {
-      {
-        absl::MutexLock lock(&mutex_);
-        to_look_at_.erase(pid);
-      }
-      LookAt(pid);
-    };
-    if (!readers_.Run(UserOf(pid), look)) {
       absl::MutexLock lock(&mutex_);
       to_look_at_.erase(pid);
     }
-  }
+    if (is_wanted || IsWanted(pid)) LookAt(pid);
+  };
+  if (readers_.Run(uid, look)) return;
+  absl::MutexLock lock(&mutex_);
+  to_look_at_.erase(pid);
 }
 
 void LibraryDiscovery::LookAt(pid_t pid) {

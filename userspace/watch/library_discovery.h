@@ -30,6 +30,7 @@
 #include "userspace/watch/budget.h"
 #include "userspace/watch/expected_windows.h"
 #include "userspace/watch/mmap_events.h"
+#include "userspace/watch/recent_users.h"
 
 namespace rocattach {
 
@@ -38,12 +39,13 @@ struct LibraryDiscoveryOptions {
   // window is only counted if it was missed.
   bool hold = false;
   uint32_t hold_timeout_msec = 250;
-  // Whether a process's windows are of interest. On the thread that reads the records.
+  // Whether a process's windows are of interest. On any thread.
   std::function<bool(pid_t)> wanted;
 
   // A process has mapped code of a file that is named like the runtime, whether that has
-  // a probe or not. On the same thread, which must not wait; null: nobody is interested.
-  std::function<void(pid_t)> on_mapped;
+  // a probe or not; and its user. On the thread that reads the records, which must not
+  // wait; null: nobody is interested.
+  std::function<void(pid_t, uid_t)> on_mapped;
 
   // A file that has its probe already.
   struct Known {
@@ -94,6 +96,11 @@ class LibraryDiscovery {
   // second.
   static constexpr int kMostPerUser = 64;
   static constexpr uint32_t kPerUserAndSecond = 100;
+  // Mappings of files without a probe that the thread of the records handles itself, of
+  // one user other than root. Those of further ones are looked at by threads of their
+  // user, which may be too late for their windows, as after a loss of records.
+  static constexpr uint32_t kMappingsPerUserAndSecond = 1000;
+  static constexpr uint32_t kMostMappingsAtOnce = 2000;
   // Files and processes that are read at a time.
   static constexpr int kReadersPerUser = 4;
 
@@ -163,8 +170,13 @@ class LibraryDiscovery {
   bool MakeRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   // The request has been served; `removed`: there was something unused.
   void NoteRoomMade(bool removed) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsWanted(pid_t pid) const {
+    return options_.wanted == nullptr || options_.wanted(pid);
+  }
   // After a loss of records: looks at all processes, each on a thread of its user.
   void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Has a thread of its user look at the process. `is_wanted`: that is known of it.
+  void LookLater(pid_t pid, uid_t uid, bool is_wanted) ABSL_LOCKS_EXCLUDED(mutex_);
   void LookAt(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // Settles processes that are expected to open a window.
   void PollExpected();
@@ -209,6 +221,9 @@ class LibraryDiscovery {
   ThreadChecker reader_thread_;
   uint64_t unseen_ ABSL_GUARDED_BY(reader_thread_) = 0;  // processors without a ring
   UserRate rate_ ABSL_GUARDED_BY(reader_thread_){kPerUserAndSecond, kMostPerUser};
+  UserRate mapping_rate_ ABSL_GUARDED_BY(reader_thread_){kMappingsPerUserAndSecond,
+                                                         kMostMappingsAtOnce};
+  RecentUsers users_;  // of the records' processes
 };
 
 }  // namespace rocattach

@@ -29,18 +29,24 @@ absl::Status LibraryOpens::Add(const CheckedFile& file) {
   return absl::OkStatus();
 }
 
-void LibraryOpens::Read(const std::function<void(pid_t)>& visit) {
+bool LibraryOpens::Read(const std::function<void(pid_t)>& visit) const {
   alignas(fanotify_event_metadata) char buffer[8192];
-  for (;;) {
-    const ssize_t bytes = read(fd_.get(), buffer, sizeof(buffer));
-    if (bytes <= 0) return;
-    auto left = static_cast<size_t>(bytes);
-    const auto* event = reinterpret_cast<const fanotify_event_metadata*>(buffer);
-    for (; FAN_EVENT_OK(event, left); event = FAN_EVENT_NEXT(event, left)) {
-      if (event->vers != FANOTIFY_METADATA_VERSION) return;
-      if ((event->mask & FAN_OPEN) != 0 && event->pid > 0) visit(event->pid);
-    }
+  const ssize_t bytes = read(fd_.get(), buffer, sizeof(buffer));
+  return bytes <= 0 || VisitOpens({buffer, static_cast<size_t>(bytes)}, visit);
+}
+
+bool VisitOpens(absl::Span<const char> notifications,
+                const std::function<void(pid_t)>& visit) {
+  bool all = true;
+  size_t left = notifications.size();
+  const auto* event =
+      reinterpret_cast<const fanotify_event_metadata*>(notifications.data());
+  for (; FAN_EVENT_OK(event, left); event = FAN_EVENT_NEXT(event, left)) {
+    if (event->vers != FANOTIFY_METADATA_VERSION) return false;
+    if ((event->mask & FAN_Q_OVERFLOW) != 0) all = false;
+    if ((event->mask & FAN_OPEN) != 0 && event->pid > 0) visit(event->pid);
   }
+  return all;
 }
 
 }  // namespace rocattach

@@ -6,17 +6,26 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/watch/checked_file.h"
 
 namespace rocattach {
 
+// Passes the processes of some notifications, as the kernel writes them, to `visit`.
+// False if it could not store others: processes may have gone unseen.
+bool VisitOpens(absl::Span<const char> notifications,
+                const std::function<void(pid_t)>& visit);
+
 class LibraryOpens {
  public:
   // Needs CAP_SYS_ADMIN.
   LibraryOpens();
+  // Of another source than the kernel, for tests; it must not block.
+  explicit LibraryOpens(UniqueFd notifications) : fd_(std::move(notifications)) {}
   // Why there are none.
   absl::Status status() const { return status_; }
 
@@ -24,8 +33,8 @@ class LibraryOpens {
   absl::Status Add(const CheckedFile& file);
   // Readable when some wait; -1: there are none.
   int fd() const { return fd_.get(); }
-  // Passes the processes to `visit`; those of a queue that was full are lost.
-  void Read(const std::function<void(pid_t)>& visit);
+  // Reads some of them; what else waits keeps fd() readable. As VisitOpens().
+  bool Read(const std::function<void(pid_t)>& visit) const;
 
  private:
   UniqueFd fd_;

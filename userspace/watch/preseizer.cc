@@ -12,19 +12,18 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/base/user_threads.h"
 #include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
 
 absl::StatusOr<std::unique_ptr<Preseizer>> Preseizer::Start(
-    std::function<bool(pid_t)> wanted,
+    std::unique_ptr<MmapEvents> events, std::function<bool(pid_t)> wanted,
     std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
     uint32_t patience_msec) {
   auto preseizer = std::unique_ptr<Preseizer>(new Preseizer(
       std::move(wanted),
       {std::move(is_open), /*on_released=*/nullptr, cache, patience_msec}));
-  ASSIGN_OR_RETURN(preseizer->events_, MmapEvents::Open());
+  preseizer->events_ = std::move(events);
   RETURN_IF_ERROR(preseizer->wake_.status());
   preseizer->reader_ = std::thread([raw = preseizer.get()] { raw->ReadRecords(); });
   return preseizer;
@@ -103,12 +102,14 @@ void Preseizer::ReadRecords() {
 
 void Preseizer::OnMmap(const MmapEvent& event) {
   if (!LooksLikeHsaRuntime(event.path) || event.pid == getpid()) return;
+  const uid_t uid = users_.Of(event.pid, BootNs());
   {
     absl::MutexLock lock(&mutex_);
     if (seized_.contains(event.pid)) return;
+    // What follows reads the process, and this thread serves all users.
+    if (uid != 0 && !mapping_rate_.Take(uid, BootNs())) return;
   }
   if (!wanted_(event.pid)) return;
-  const uid_t uid = UserOf(event.pid);
   absl::MutexLock lock(&mutex_);
   if (uid != 0 && !WithinBudget(uid)) return;
   if (tracers_.Of(event.pid).Seize(event.pid)) seized_[event.pid] = uid;

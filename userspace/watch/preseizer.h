@@ -25,6 +25,7 @@
 #include "userspace/watch/budget.h"
 #include "userspace/watch/mmap_events.h"
 #include "userspace/watch/per_process.h"
+#include "userspace/watch/recent_users.h"
 #include "userspace/watch/seized_processes.h"
 #include "userspace/watch/window.h"
 
@@ -40,13 +41,16 @@ class Preseizer {
  public:
   static constexpr int kMostPerUser = 64;
   static constexpr uint32_t kPerUserAndSecond = 100;
+  // Mappings of such files, for which it is found out whether the process is wanted.
+  static constexpr uint32_t kMappingsPerUserAndSecond = 1000;
+  static constexpr uint32_t kMostMappingsAtOnce = 2000;
 
   using Done = SeizedProcesses::Done;
 
   // `wanted` decides, on the thread of the records, whether a process is seized at all.
   // `is_open` returns whether the window of an event's process is still open.
   static absl::StatusOr<std::unique_ptr<Preseizer>> Start(
-      std::function<bool(pid_t)> wanted,
+      std::unique_ptr<MmapEvents> events, std::function<bool(pid_t)> wanted,
       std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
       uint32_t patience_msec);
   ~Preseizer();
@@ -79,6 +83,9 @@ class Preseizer {
   // Those that are seized, or about to be, with their user.
   std::map<pid_t, uid_t> seized_ ABSL_GUARDED_BY(mutex_);
   UserRate rate_ ABSL_GUARDED_BY(mutex_){kPerUserAndSecond, kMostPerUser};
+  UserRate mapping_rate_ ABSL_GUARDED_BY(mutex_){kMappingsPerUserAndSecond,
+                                                 kMostMappingsAtOnce};
+  RecentUsers users_;  // of the records' processes
 };
 
 }  // namespace rocattach

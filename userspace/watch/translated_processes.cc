@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,8 +29,10 @@
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/base/user_threads.h"
 #include "userspace/base/wake_event.h"
-#include "userspace/watch/library_opens.h"
+#include "userspace/watch/known_translated.h"
 #include "userspace/watch/library_scanner.h"
+#include "userspace/watch/look_queue.h"
+#include "userspace/watch/recent_users.h"
 
 namespace rocattach {
 namespace {
@@ -37,16 +40,17 @@ namespace {
 // Processes that are looked at at the same time, one of each user other than root: one
 // whose memory cannot be read costs others nothing until there are as many of them.
 constexpr int kThreads = 16;
-// Of each user: processes that wait for a look; those that are translated and live.
-constexpr size_t kMostJobs = 1024;
-constexpr size_t kMostKnown = 1024;
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 
 // A process that is translated is looked at so often at first, and for so long, until it
 // has mapped what it has opened: it may need less than a millisecond from there to the
 // library's functions.
-constexpr uint64_t kPauseNs = 100'000;
+constexpr uint64_t kPauseNs = LookQueue::kPauseNs;
 constexpr uint64_t kPatienceNs = 500'000'000;
+
+// Between looks at all processes: whoever makes notifications be lost all the time must
+// not have others read all the time.
+constexpr uint64_t kLookPauseNs = 100'000'000;
 
 // The instruction that the kernel writes.
 constexpr uint8_t kBreakpoint = 0xcc;
@@ -101,41 +105,38 @@ absl::StatusOr<bool> Restore(const TargetMemory& memory, const Place& place) {
 }  // namespace
 
 struct TranslatedProcesses::State {
-  struct Job {
-    uid_t uid = 0;
-    uint64_t noted_ns = 0;
-    uint64_t due_ns = 0;
-    bool mapped = false;  // it has code of a copy
-    std::string how;      // it is known to be translated; empty: not yet
-  };
-  struct Known {
-    uint64_t start_ticks = 0;
-    uid_t uid = 0;
-    std::set<uint64_t> reported;  // cookies
-  };
+  using Look = LookQueue::Look;
   enum class Outcome { kSettled, kOpen };
 
-  explicit State(Options given) : options(std::move(given)) {}
+  explicit State(Options given)
+      : options(std::move(given)),
+        opens(options.opens != nullptr ? options.opens
+                                       : std::make_shared<LibraryOpens>()),
+        users(options.functions.user_of) {}
 
-  void ReadOpens();
+  void ReadOpens() ABSL_LOCKS_EXCLUDED(mutex);
+  void NoteOpen(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
+  // After a loss of notifications.
+  void NoteAll() ABSL_LOCKS_EXCLUDED(mutex);
   void Work() ABSL_LOCKS_EXCLUDED(mutex);
-  void Note(pid_t pid, bool mapped) ABSL_LOCKS_EXCLUDED(mutex);
-  // The job of a process, which is added; null: its user has too many.
-  Job* JobOf(pid_t pid, uid_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  Job TakeJob(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // The job that is due, and whose user has none that is being done.
-  std::optional<pid_t> NextJob() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Note(pid_t pid, uid_t uid, bool mapped) ABSL_LOCKS_EXCLUDED(mutex);
+  // Waits for a look that is due; none: this is stopping.
+  std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Looks at a process, and writes the byte where that is right.
-  Outcome LookAt(pid_t pid, Job* job) ABSL_LOCKS_EXCLUDED(mutex, calls);
+  Outcome LookAt(Look* look) ABSL_LOCKS_EXCLUDED(mutex, calls);
   std::vector<Place> PlacesIn(const Maps& maps) ABSL_LOCKS_EXCLUDED(calls);
   void RememberIfTranslated(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
   void Remember(const ProcessId& process, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex);
   void Report(const TranslatedProcess& found) ABSL_LOCKS_EXCLUDED(mutex, calls);
+  void NoteEnded() ABSL_LOCKS_EXCLUDED(mutex);
+  bool IsStopping() ABSL_LOCKS_EXCLUDED(mutex);
 
   const Options options;
-  LibraryOpens opens;
+  const std::shared_ptr<LibraryOpens> opens;
+  RecentUsers users;
   WakeEvent wake;
+  std::atomic<uint64_t> opens_lost = 0;
 
   // Held while the libraries, which may be gone after Stop(), are used.
   absl::Mutex calls;
@@ -146,120 +147,99 @@ struct TranslatedProcesses::State {
   bool silent ABSL_GUARDED_BY(mutex) = false;
   int running ABSL_GUARDED_BY(mutex) = 0;
   int reporting ABSL_GUARDED_BY(mutex) = 0;  // threads inside of on_found
-  std::map<pid_t, Job> jobs ABSL_GUARDED_BY(mutex);
-  std::map<uid_t, size_t> jobs_of ABSL_GUARDED_BY(mutex);
-  uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // changes of when a job is due
-  std::set<uid_t> busy_users ABSL_GUARDED_BY(mutex);
-  std::map<pid_t, Known> known ABSL_GUARDED_BY(mutex);
+  LookQueue queue ABSL_GUARDED_BY(mutex);
+  uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // looks that are due sooner than others
+  KnownTranslated known ABSL_GUARDED_BY(mutex);
   SteadyCondVar changed;
 };
 
-void TranslatedProcesses::State::Note(pid_t pid, bool mapped) {
+void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, bool mapped) {
   if (pid == getpid()) return;
-  const uid_t uid = UserOf(pid);
   absl::MutexLock lock(&mutex);
-  Job* noted = JobOf(pid, uid);
-  if (noted == nullptr) return;
-  Job& job = *noted;
-  job.noted_ns = job.due_ns = BootNs();
-  // After an open, the mapping is yet to come.
-  if (!mapped) job.due_ns += kPauseNs;
-  job.mapped |= mapped;
+  const uint64_t before_ns = queue.NextDueNs();
+  queue.Note(pid, uid, mapped, BootNs());
+  // Otherwise a process that is noted again and again would wake all threads each time.
+  if (queue.NextDueNs() >= before_ns) return;
   ++notes;
   changed.SignalAll();
 }
 
-TranslatedProcesses::State::Job* TranslatedProcesses::State::JobOf(pid_t pid,
-                                                                   uid_t uid) {
-  if (const auto job = jobs.find(pid); job != jobs.end()) return &job->second;
-  size_t& count = jobs_of[uid];
-  if (count >= kMostJobs) return nullptr;
-  ++count;
-  Job& job = jobs[pid];
-  job.uid = uid;
-  return &job;
+void TranslatedProcesses::State::NoteOpen(pid_t pid) {
+  Note(pid, users.Of(pid, BootNs()), /*mapped=*/false);
 }
 
-TranslatedProcesses::State::Job TranslatedProcesses::State::TakeJob(pid_t pid) {
-  Job job = jobs.extract(pid).mapped();
-  const auto count = jobs_of.find(job.uid);
-  if (--count->second == 0) jobs_of.erase(count);
-  return job;
-}
-
-void TranslatedProcesses::State::ReadOpens() {
-  BecomeRealtime("rwa-opens");
-  for (;;) {
-    pollfd fds[2] = {{opens.fd(), POLLIN, 0}, {wake.fd(), POLLIN, 0}};
-    poll(fds, 2, -1);
-    {
-      absl::MutexLock lock(&mutex);
-      if (stopping) break;
-    }
-    opens.Read([this](pid_t pid) { Note(pid, /*mapped=*/false); });
+void TranslatedProcesses::State::NoteAll() {
+  for (pid_t pid : options.functions.list()) {
+    // A thread of the kernel has no program.
+    if (ReadExecutable(pid).ok()) NoteOpen(pid);
   }
+}
+
+bool TranslatedProcesses::State::IsStopping() {
+  absl::MutexLock lock(&mutex);
+  return stopping;
+}
+
+void TranslatedProcesses::State::NoteEnded() {
   absl::MutexLock lock(&mutex);
   --running;
   changed.SignalAll();
 }
 
-std::optional<pid_t> TranslatedProcesses::State::NextJob() const {
-  const uint64_t now = BootNs();
-  for (const auto& [pid, job] : jobs) {
-    if (job.due_ns <= now && (job.uid == 0 || busy_users.count(job.uid) == 0)) {
-      return pid;
+void TranslatedProcesses::State::ReadOpens() {
+  BecomeRealtime("rwa-opens");
+  bool look_at_all = false;
+  uint64_t next_look_ns = 0;
+  for (;;) {
+    pollfd fds[2] = {{opens->fd(), POLLIN, 0}, {wake.fd(), POLLIN, 0}};
+    const uint64_t wait_ns = next_look_ns - std::min(next_look_ns, BootNs());
+    poll(fds, 2, look_at_all ? static_cast<int>(wait_ns / 1'000'000) + 1 : -1);
+    if (IsStopping()) break;
+    if (!opens->Read([this](pid_t pid) { NoteOpen(pid); })) {
+      ++opens_lost;
+      look_at_all = true;
     }
+    if (!look_at_all || BootNs() < next_look_ns) continue;
+    look_at_all = false;
+    NoteAll();
+    next_look_ns = BootNs() + kLookPauseNs;
+  }
+  NoteEnded();
+}
+
+absl::Duration TranslatedProcesses::State::UntilNext() const {
+  constexpr uint64_t kMostNs = 3'600'000'000'000;
+  // One that waits for another of its user is woken by the end of that.
+  const uint64_t due_ns = queue.NextDueNs();
+  return absl::Nanoseconds(std::min(kMostNs, due_ns - std::min(due_ns, BootNs())));
+}
+
+std::optional<LookQueue::Look> TranslatedProcesses::State::NextLook() {
+  absl::MutexLock lock(&mutex);
+  while (!stopping) {
+    if (auto look = queue.Take(BootNs()); look.has_value()) return look;
+    changed.WaitFor(&mutex, UntilNext(),
+                    [this, before = notes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+                      return stopping || notes != before;
+                    });
   }
   return std::nullopt;
 }
 
-absl::Duration TranslatedProcesses::State::UntilNext() const {
-  const uint64_t now = BootNs();
-  uint64_t wait = 3'600'000'000'000;
-  for (const auto& [pid, job] : jobs) {
-    // One that waits for another of its user is woken by the end of that.
-    if (job.due_ns > now) wait = std::min(wait, job.due_ns - now);
-  }
-  return absl::Nanoseconds(wait);
-}
-
 void TranslatedProcesses::State::Work() {
   BecomeRealtime("rwa-translated");
-  for (;;) {
-    pid_t pid = 0;
-    Job job;
-    {
-      absl::MutexLock lock(&mutex);
-      std::optional<pid_t> next;
-      while (!stopping && !(next = NextJob()).has_value()) {
-        changed.WaitFor(&mutex, UntilNext(),
-                        [this, before = notes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-                          return stopping || notes != before || NextJob().has_value();
-                        });
-      }
-      if (stopping) {
-        --running;
-        changed.SignalAll();
-        return;
-      }
-      pid = *next;
-      job = TakeJob(pid);
-      if (job.uid != 0) busy_users.insert(job.uid);
-    }
-    const Outcome outcome = LookAt(pid, &job);
+  while (std::optional<Look> look = NextLook()) {
+    const Outcome outcome = LookAt(&*look);
     const uint64_t now = BootNs();
+    const uint64_t noted_ns = look->noted_ns;
+    const bool again = outcome == Outcome::kOpen && now - noted_ns < kPatienceNs;
     absl::MutexLock lock(&mutex);
-    busy_users.erase(job.uid);
-    if (outcome == Outcome::kOpen && now - job.noted_ns < kPatienceNs) {
-      job.due_ns = now + std::max(kPauseNs, (now - job.noted_ns) / 32);
-      // Unless it was noted again.
-      if (jobs.count(pid) == 0) {
-        if (Job* again = JobOf(pid, job.uid); again != nullptr) *again = job;
-      }
-      ++notes;
-    }
+    queue.Done(*std::move(look),
+               again ? now + std::max(kPauseNs, (now - noted_ns) / 32) : 0, now);
+    ++notes;
     changed.SignalAll();
   }
+  NoteEnded();
 }
 
 std::vector<Place> TranslatedProcesses::State::PlacesIn(const Maps& maps) {
@@ -291,25 +271,26 @@ std::vector<Place> TranslatedProcesses::State::PlacesIn(const Maps& maps) {
 // The memory is opened first: what is read and written is the memory of that moment,
 // whoever has the number later. A mapping that is seen has its breakpoint already, since
 // reading the memory waits for the lock under which the kernel has made both.
-TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid,
-                                                                       Job* job) {
-  if (job->mapped && job->how.empty() && !LacksLoader(pid)) return Outcome::kSettled;
+TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(Look* look) {
+  const Functions& functions = options.functions;
+  const pid_t pid = look->pid;
+  if (look->mapped && look->how.empty() && !LacksLoader(pid)) return Outcome::kSettled;
   auto memory = TargetMemory::Open(pid, pid);
   auto ticks = ReadStartTicks(pid);
-  auto maps = Maps::Read(pid);
+  auto maps = functions.read_maps(pid);
   if (!memory.ok() || !ticks.ok() || !maps.ok()) return Outcome::kSettled;
-  if (job->how.empty()) {
-    job->how = HowTranslated(pid, *maps);
-    if (job->how.empty()) return Outcome::kSettled;
-    Remember({pid, *ticks}, job->uid);
-    maps = Maps::Read(pid);  // after that was known
+  if (look->how.empty()) {
+    look->how = functions.how_translated(pid, *maps);
+    if (look->how.empty()) return Outcome::kSettled;
+    Remember({pid, *ticks}, look->uid);
+    maps = functions.read_maps(pid);  // after that was known
     if (!maps.ok()) return Outcome::kSettled;
   }
   const std::vector<Place> places = PlacesIn(*maps);
   if (places.empty()) return Outcome::kOpen;
   TranslatedProcess found;
   found.id = {pid, *ticks};
-  found.how = job->how;
+  found.how = look->how;
   bool is_settled = true;
   for (const Place& place : places) {
     const absl::StatusOr<bool> restored = Restore(*memory, place);
@@ -324,30 +305,25 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(pid_t pid
 }
 
 void TranslatedProcesses::State::Remember(const ProcessId& process, uid_t uid) {
-  absl::MutexLock lock(&mutex);
-  Known& entry = known[process.pid];
-  if (entry.start_ticks != process.start_ticks) entry = {process.start_ticks, uid, {}};
-  const auto is_users = [uid](const auto& other) { return other.second.uid == uid; };
-  if (static_cast<size_t>(std::ranges::count_if(known, is_users)) <= kMostKnown) return;
-  std::erase_if(known, [&](const auto& other) {
-    const auto ticks = ReadStartTicks(other.first);
-    return other.first != process.pid &&
-           (!ticks.ok() || *ticks != other.second.start_ticks);
+  std::vector<ProcessId> ended;
+  {
+    absl::MutexLock lock(&mutex);
+    if (known.Add(process, uid)) return;
+    ended = known.Of(uid);
+  }
+  // Without the lock: there are many.
+  std::erase_if(ended, [](const ProcessId& other) {
+    const auto ticks = ReadStartTicks(other.pid);
+    return ticks.ok() && *ticks == other.start_ticks;
   });
-  if (static_cast<size_t>(std::ranges::count_if(known, is_users)) <= kMostKnown) return;
-  known.erase(std::ranges::find_if(known, [&](const auto& other) {
-    return other.first != process.pid && is_users(other);
-  }));
+  absl::MutexLock lock(&mutex);
+  known.Trim(uid, ended);
 }
 
 void TranslatedProcesses::State::Report(const TranslatedProcess& found) {
   {
     absl::MutexLock lock(&mutex);
-    auto entry = known.find(found.id.pid);
-    if (silent || entry == known.end() ||
-        !entry->second.reported.insert(found.cookie).second) {
-      return;
-    }
+    if (silent || !known.Report(found.id, found.cookie)) return;
     ++reporting;
   }
   // Without a lock: whoever is told may read the process, which can keep it waiting.
@@ -409,21 +385,21 @@ bool TranslatedProcesses::StopReporting(absl::Duration patience) {
 
 void TranslatedProcesses::State::RememberIfTranslated(pid_t pid) {
   auto ticks = ReadStartTicks(pid);
-  auto maps = Maps::Read(pid);
+  auto maps = options.functions.read_maps(pid);
   if (!ticks.ok() || !maps.ok()) return;
   const auto& mappings = maps->mappings();
   const bool has_runtime =
       std::any_of(mappings.begin(), mappings.end(),
                   [](const Mapping& m) { return LooksLikeHsaRuntime(m.path); });
-  if (!has_runtime || HowTranslated(pid, *maps).empty()) return;
-  Remember({pid, *ticks}, UserOf(pid));
+  if (!has_runtime || options.functions.how_translated(pid, *maps).empty()) return;
+  Remember({pid, *ticks}, users.Of(pid, BootNs()));
 }
 
 void TranslatedProcesses::FindRunning() {
   constexpr absl::Duration kPatience = absl::Seconds(2);
   UserThreads threads("rwa-translated", /*most_per_user=*/2);
-  for (pid_t pid : ListProcesses()) {
-    (void)threads.Run(UserOf(pid),
+  for (pid_t pid : state_->options.functions.list()) {
+    (void)threads.Run(state_->users.Of(pid, BootNs()),
                       [state = state_, pid] { state->RememberIfTranslated(pid); });
   }
   // One that is not read by then is looked at when it opens or maps a copy.
@@ -432,19 +408,26 @@ void TranslatedProcesses::FindRunning() {
 
 void TranslatedProcesses::AfterProbe(const CheckedFile& file, pid_t mapped_by) {
   // Where a file system has no such notifications, only Valgrind and its like are seen.
-  (void)state_->opens.Add(file);
-  std::set<pid_t> pids;
+  (void)state_->opens->Add(file);
+  std::map<pid_t, uid_t> users;
   {
     absl::MutexLock lock(&state_->mutex);
-    for (const auto& [pid, known] : state_->known) pids.insert(pid);
+    for (const auto& [pid, uid] : state_->known.All()) users[pid] = uid;
   }
-  if (mapped_by != 0) pids.insert(mapped_by);
+  if (mapped_by != 0) users[mapped_by] = state_->users.Of(mapped_by, BootNs());
   // Not here: a process can keep whoever reads it waiting.
-  for (pid_t pid : pids) state_->Note(pid, /*mapped=*/pid == mapped_by);
+  for (const auto& [pid, uid] : users) {
+    state_->Note(pid, uid, /*mapped=*/pid == mapped_by);
+  }
 }
 
-void TranslatedProcesses::NoteMapped(pid_t pid) {
-  state_->Note(pid, /*mapped=*/true);
+void TranslatedProcesses::NoteMapped(pid_t pid, uid_t uid) {
+  state_->Note(pid, uid, /*mapped=*/true);
+}
+
+TranslationCounts TranslatedProcesses::counts() const {
+  absl::MutexLock lock(&state_->mutex);
+  return {.opens_lost = state_->opens_lost, .left_out = state_->queue.left_out()};
 }
 
 void TranslatedProcesses::Stop() {

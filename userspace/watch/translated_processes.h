@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,9 +15,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "injector/maps.h"
+#include "injector/translation.h"
 #include "userspace/base/process.h"
+#include "userspace/base/user_threads.h"
 #include "userspace/watch/checked_file.h"
 #include "userspace/watch/known_libraries.h"
+#include "userspace/watch/library_opens.h"
 
 namespace rocattach {
 
@@ -26,6 +31,15 @@ struct TranslatedProcess {
   uint64_t cookie = 0;  // of its copy of the runtime
   // Why the breakpoint is still in its memory; OK: it is not.
   absl::Status restored;
+};
+
+// So far.
+struct TranslationCounts {
+  // How often the kernel had no room for notifications of opens. All processes have been
+  // looked at then.
+  uint64_t opens_lost = 0;
+  // Looks that were left out because too many processes of the same user waited.
+  uint64_t left_out = 0;
 };
 
 // The breakpoint of a probe is in the memory of each process that has mapped the file.
@@ -43,12 +57,21 @@ struct TranslatedProcess {
 // runtime to its functions.
 class TranslatedProcesses {
  public:
+  // Of the machine; tests have others.
+  struct Functions {
+    std::function<std::vector<pid_t>()> list = ListProcesses;
+    std::function<uid_t(pid_t)> user_of = UserOf;
+    std::function<absl::StatusOr<Maps>(pid_t)> read_maps = Maps::Read;
+    std::function<std::string(pid_t, const Maps&)> how_translated = HowTranslated;
+  };
   struct Options {
     // Must outlive Stop().
     const KnownLibraries* libraries = nullptr;
     // On threads of this class, several at a time; not begun after StopReporting().
     // Once for each process, and again if it has loaded another copy.
     std::function<void(const TranslatedProcess&)> on_found;
+    Functions functions = {};
+    std::shared_ptr<LibraryOpens> opens = nullptr;  // null: those of the kernel
   };
   static absl::StatusOr<std::unique_ptr<TranslatedProcesses>> Start(Options options);
   ~TranslatedProcesses();
@@ -64,8 +87,10 @@ class TranslatedProcesses {
   // A file has got its probe. `mapped_by`: a process that has mapped it, 0 if none is
   // known.
   void AfterProbe(const CheckedFile& file, pid_t mapped_by);
-  // A process has mapped code of a copy. Does not wait.
-  void NoteMapped(pid_t pid);
+  // A process of this user has mapped code of a copy. Neither waits nor reads anything.
+  void NoteMapped(pid_t pid, uid_t uid);
+  // Any thread.
+  TranslationCounts counts() const;
   // on_found is not called any more. False if a call does not return within `patience`:
   // it goes on, so what it uses must not be destroyed.
   bool StopReporting(absl::Duration patience);

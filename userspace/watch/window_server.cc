@@ -89,7 +89,9 @@ ServingThreads::Options WindowServer::ThreadOptions() {
 
 absl::Status WindowServer::Start() {
   if (policy_.attaches() && probe_->hold_mode() == HoldMode::kSignal) {
+    ASSIGN_OR_RETURN(auto events, MmapEvents::Open());
     auto preseizer = Preseizer::Start(
+        std::move(events),
         [this](pid_t pid) {
           return (options_.wanted == nullptr || options_.wanted(pid)) &&
                  policy_.MayAllow(pid);

@@ -97,6 +97,8 @@ NodeSnapshot Example() {
   node.source_failures[{"kfd", "malformed"}] = 2;
   node.window_losses = WindowLosses{.events = 1,
                                     .mappings = 2,
+                                    .opens = 9,
+                                    .looks_left_out = 10,
                                     .over_budget = 3,
                                     .unclaimed = 4,
                                     .window_deadlines = 5,
@@ -193,6 +195,8 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has("rocattach_gpu_use_age_seconds 0.5");
   has(R"(rocattach_events_lost_total{source="bpf"} 1)");
   has(R"(rocattach_events_lost_total{source="mmap"} 2)");
+  has(R"(rocattach_events_lost_total{source="open"} 9)");
+  has("rocattach_looks_left_out_total 10");
   has("rocattach_windows_over_budget_total 3");
   has("rocattach_windows_unclaimed_total 4");
   has(R"(rocattach_hold_deadlines_total{at="window"} 5)");

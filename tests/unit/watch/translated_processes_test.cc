@@ -1,0 +1,281 @@
+// With processes of several users that are translated, as far as the class is told.
+#include "userspace/watch/translated_processes.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/fanotify.h>
+#include <sys/prctl.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+namespace {
+
+constexpr absl::Duration kLong = absl::Hours(1);
+constexpr uid_t kKeeper = 1000, kOther = 2000;
+const dev_t kDevice = makedev(8, 1);
+constexpr ino_t kInode = 7;
+
+// A process that does nothing.
+class Child {
+ public:
+  Child() : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+LibraryCopy Copy() {
+  LibraryCopy copy;
+  copy.path = "/usr/lib/libhsa-runtime64.so.1";
+  copy.device = kDevice;
+  copy.inode = kInode;
+  copy.hsa_init_offset = 0x1234;
+  return copy;
+}
+
+Maps MapsWithCopy() {
+  Mapping mapping;
+  mapping.start = RemoteAddress(0x7f0000000000);
+  mapping.end = RemoteAddress(0x7f0000010000);
+  mapping.executable = true;
+  mapping.is_private = true;
+  mapping.device_major = major(kDevice);
+  mapping.device_minor = minor(kDevice);
+  mapping.inode = kInode;
+  mapping.path = "/usr/lib/libhsa-runtime64.so.1";
+  return Maps::Of({mapping});
+}
+
+std::vector<LibraryCopy> OneCopy() {
+  std::vector<LibraryCopy> copies;
+  copies.push_back(Copy());
+  return copies;
+}
+
+// What the threads and the test share; it may outlive the test.
+struct Shared {
+  const KnownLibraries libraries{OneCopy()};
+  // Called for each process that is read, and for each that is found. May be null.
+  std::function<void(pid_t)> on_read, on_found;
+  std::function<void()> on_list;  // for each look at all processes
+  std::map<pid_t, uid_t> users;
+
+  absl::Mutex mutex;
+  std::map<pid_t, int> found ABSL_GUARDED_BY(mutex);
+};
+
+class TranslatedProcessesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int fds[2];
+    ASSERT_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+    opens_ = std::make_shared<LibraryOpens>(UniqueFd(fds[0]));
+    kernel_.reset(fds[1]);
+    shared_->users = {{keeper_.pid(), kKeeper}, {other_.pid(), kOther}};
+  }
+  void TearDown() override {
+    if (processes_ != nullptr) processes_->Stop();
+  }
+
+  void Start() {
+    TranslatedProcesses::Options options;
+    options.libraries = &shared_->libraries;
+    options.opens = opens_;
+    options.functions.list = [shared = shared_] {
+      if (shared->on_list != nullptr) shared->on_list();
+      std::vector<pid_t> pids;
+      for (const auto& [pid, uid] : shared->users) pids.push_back(pid);
+      return pids;
+    };
+    options.functions.user_of = [shared = shared_](pid_t pid) {
+      return shared->users.at(pid);
+    };
+    options.functions.read_maps = [shared =
+                                       shared_](pid_t pid) -> absl::StatusOr<Maps> {
+      if (shared->on_read != nullptr) shared->on_read(pid);
+      return MapsWithCopy();
+    };
+    options.functions.how_translated = [](pid_t, const Maps&) {
+      return "by this test";
+    };
+    options.on_found = [shared = shared_](const TranslatedProcess& process) {
+      EXPECT_EQ(process.how, "by this test");
+      EXPECT_EQ(process.cookie, 1u);
+      {
+        absl::MutexLock lock(&shared->mutex);
+        ++shared->found[process.id.pid];
+      }
+      if (shared->on_found != nullptr) shared->on_found(process.id.pid);
+    };
+    auto processes = TranslatedProcesses::Start(std::move(options));
+    ASSERT_TRUE(processes.ok()) << processes.status();
+    processes_ = *std::move(processes);
+  }
+  void Notify(uint64_t mask, pid_t pid) {
+    fanotify_event_metadata event = {};
+    event.event_len = event.metadata_len = sizeof(event);
+    event.vers = FANOTIFY_METADATA_VERSION;
+    event.mask = mask;
+    event.fd = FAN_NOFD;
+    event.pid = pid;
+    ASSERT_EQ(write(kernel_.get(), &event, sizeof(event)), ssize_t{sizeof(event)});
+  }
+  // The process opens the copy.
+  void Open(const Child& child) { Notify(FAN_OPEN, child.pid()); }
+  int Found(const Child& child) {
+    absl::MutexLock lock(&shared_->mutex);
+    const auto found = shared_->found.find(child.pid());
+    return found == shared_->found.end() ? 0 : found->second;
+  }
+
+  const Child keeper_, other_;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::shared_ptr<LibraryOpens> opens_;
+  UniqueFd kernel_;  // where it writes its notifications
+  std::unique_ptr<TranslatedProcesses> processes_;
+};
+
+// What the calls of Shared wait for, which may outlive the test.
+struct Steps {
+  absl::Notification kept, other, go_on;
+};
+
+void NotifyOnce(absl::Notification* step) {
+  if (!step->HasBeenNotified()) step->Notify();
+}
+
+// Whoever is told reads the process, which can keep it waiting.
+TEST_F(TranslatedProcessesTest, OneThatKeepsWhoeverIsToldCostsOthersNothing) {
+  const auto steps = std::make_shared<Steps>();
+  shared_->on_found = [steps, keeper = keeper_.pid()](pid_t pid) {
+    if (pid == keeper) {
+      steps->kept.Notify();
+      // With a lock held here, the other one would never be found.
+      steps->other.WaitForNotification();
+    } else {
+      steps->other.Notify();
+    }
+  };
+  Start();
+  Open(keeper_);
+  steps->kept.WaitForNotification();
+  Open(other_);
+  steps->other.WaitForNotification();
+  EXPECT_TRUE(processes_->StopReporting(kLong));
+  EXPECT_EQ(Found(keeper_), 1);
+  EXPECT_EQ(Found(other_), 1);
+}
+
+TEST_F(TranslatedProcessesTest, OneThatKeepsWhoeverReadsItCostsOthersNothing) {
+  const auto steps = std::make_shared<Steps>();
+  shared_->on_read = [steps, keeper = keeper_.pid()](pid_t pid) {
+    if (pid != keeper) return;
+    NotifyOnce(&steps->kept);
+    steps->other.WaitForNotification();
+  };
+  shared_->on_found = [steps, other = other_.pid()](pid_t pid) {
+    if (pid == other) steps->other.Notify();
+  };
+  Start();
+  Open(keeper_);
+  steps->kept.WaitForNotification();
+  // None of these waits for the thread that reads it.
+  processes_->NoteMapped(keeper_.pid(), kKeeper);
+  processes_->AfterProbe(CheckedFile(), /*mapped_by=*/0);
+  EXPECT_EQ(processes_->counts().left_out, 0u);
+  Open(other_);
+  steps->other.WaitForNotification();
+  EXPECT_EQ(Found(other_), 1);
+}
+
+TEST_F(TranslatedProcessesTest, AfterStopReportingNobodyIsTold) {
+  const auto steps = std::make_shared<Steps>();
+  shared_->on_found = [steps, keeper = keeper_.pid()](pid_t pid) {
+    if (pid != keeper) return;
+    steps->kept.Notify();
+    steps->go_on.WaitForNotification();
+  };
+  // A look that finds a translated process reads it twice: the third time, a look is over.
+  const auto reads = std::make_shared<std::atomic<int>>(0);
+  shared_->on_read = [steps, reads, other = other_.pid()](pid_t pid) {
+    if (pid == other && ++*reads == 3) steps->other.Notify();
+  };
+  Start();
+  Open(keeper_);
+  steps->kept.WaitForNotification();
+  EXPECT_FALSE(processes_->StopReporting(absl::ZeroDuration())) << "one goes on";
+  steps->go_on.Notify();
+  EXPECT_TRUE(processes_->StopReporting(kLong));
+  while (!steps->other.HasBeenNotified()) {
+    Open(other_);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(Found(keeper_), 1);
+  EXPECT_EQ(Found(other_), 0);
+}
+
+TEST_F(TranslatedProcessesTest, LostOpensAreCountedAndAllProcessesLookedAt) {
+  struct Both {
+    absl::Notification keeper, other;
+  };
+  const auto both = std::make_shared<Both>();
+  shared_->on_found = [both, keeper = keeper_.pid()](pid_t pid) {
+    (pid == keeper ? both->keeper : both->other).Notify();
+  };
+  Start();
+  Notify(FAN_Q_OVERFLOW, 0);
+  both->keeper.WaitForNotification();
+  both->other.WaitForNotification();
+  EXPECT_EQ(processes_->counts().opens_lost, 1u);
+  EXPECT_EQ(processes_->counts().left_out, 0u);
+}
+
+// Also one right after a look at all, which has to wait.
+TEST_F(TranslatedProcessesTest, EachLossIsAnswered) {
+  struct Looks {
+    absl::Notification first, second;
+    std::atomic<int> count = 0;
+  };
+  const auto looks = std::make_shared<Looks>();
+  shared_->on_list = [looks] {
+    const int count = ++looks->count;
+    if (count <= 2) (count == 1 ? looks->first : looks->second).Notify();
+  };
+  Start();
+  Notify(FAN_Q_OVERFLOW, 0);
+  looks->first.WaitForNotification();
+  Notify(FAN_Q_OVERFLOW, 0);
+  looks->second.WaitForNotification();
+  EXPECT_EQ(processes_->counts().opens_lost, 2u);
+}
+
+}  // namespace
+}  // namespace rocattach
