@@ -40,11 +40,15 @@ struct Op {
   bool copy;             // OpKind::kCopy, else kAppSignal
   bool resolved;         // nothing more can be learned from the signal
   bool timed;            // start and end are known
+  bool alone;            // nothing else uses the signal: what it says is about this one
   uint64_t signal;       // its handle
   uint64_t group;        // those with the same one end together; 0: alone
-  uint64_t old_start;    // what the signal held before: GPU ticks, or a copy's value
+  int64_t seen;          // the signal's value: the lowest that was seen
+  int64_t last;          // the same once this one and all before it have ended
+  uint64_t old_start;    // what the signal held before: GPU ticks
   uint64_t old_end;
-  uint64_t start;  // GPU ticks; system domain for a copy
+  uint64_t old_copy_end;  // of the copy that had the signal before; system domain
+  uint64_t start;         // GPU ticks; system domain for a copy
   uint64_t end;
 };
 

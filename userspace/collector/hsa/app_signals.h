@@ -20,6 +20,15 @@ namespace rocattach::collector {
 //   2. It ends. The application waits for it, sets its signal to 1 again and dispatches
 //      the next kernel with it, which ends as well.
 //   3. The worker, which had no CPU meanwhile, would take the second one's times.
+//
+// A signal has room for the times of one operation, and does not say whose they are. So
+// an operation gets times only if no other one may be in flight with its signal:
+//   - Applications set a signal to the number of operations that will count it down. If
+//     that is more than 1 at capture, others are in flight or still to come, possibly
+//     some that we do not see.
+//   - Where it is not, another operation that we follow may still be in flight.
+// One without times is followed all the same, for as long as it or one before it may be in
+// flight, so that the next one does not get their times.
 class AppSignals {
  public:
   void Init(Op* ops, const HsaFunctions* hsa) {
@@ -30,10 +39,9 @@ class AppSignals {
     for (Shard& shard : shards_) shard.head = kNoOp;
   }
 
-  // Starts to follow `ops[index].signal`. Reads the signal, so it must be alive, and
-  // must not be visible to the GPU yet. If another operation still waits for the same
-  // signal, times could no longer be distinguished: both get none. Operations of one
-  // `group`, if it is not 0, begin and end together: all get the signal's times.
+  // Starts to follow `ops[index].signal`. Reads the signal, so it must be alive, and the
+  // operation must not be visible to the GPU yet. Operations of one `group`, if it is not
+  // 0, begin and end together, and count as one: all get the signal's times.
   void Track(uint32_t index, uint64_t group = 0);
 
   // Checks whether the operation has finished. True if nothing more can be learned.
@@ -44,7 +52,7 @@ class AppSignals {
 
   // The signal is about to be used for something that we do not track.
   void Reused(uint64_t signal) {
-    if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/true);
+    if (LoadRelaxed(&tracked_) != 0) Share(signal);
   }
   // The signal may have been used again already: operations that depend on it get no
   // times.
@@ -52,7 +60,9 @@ class AppSignals {
     if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/false);
   }
   // hsa_signal_destroy is about to run.
-  void Destroying(uint64_t signal) { Reused(signal); }
+  void Destroying(uint64_t signal) {
+    if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/true);
+  }
 
   // From here on nobody says which signals are reused or destroyed, so none is read.
   void StopReading() { StoreRelease(&stopped_, 1u); }
@@ -70,9 +80,29 @@ class AppSignals {
     // Signals are 64-byte aligned, and often allocated contiguously.
     return shards_[((signal >> 6) ^ (signal >> 14)) % kShards];
   }
-  void ResolveAll(uint64_t signal, bool read);
-  bool TryResolve(Op* op, bool signal_ends);
+  // With the shard's lock, as all that follow.
+  void Link(Shard* shard, uint32_t index);
   void Unlink(Shard* shard, uint32_t index);
+  // Calls `use` with each operation that is followed on the signal.
+  template <typename Use>
+  void ForEach(Shard* shard, uint64_t signal, Use use);
+  // Whether no operation from before is in flight with the signal of `op`, which is used
+  // next. Ends the tracking of all of them, and fills in `op->seen` and `op->last`.
+  bool EndEarlier(Shard* shard, Op* op);
+  // The signal, which is still alive, is used next for something else: whether the
+  // operation, and all before it, have ended. Takes the times if they are its own.
+  bool HasEnded(Op* op);
+  // The same for an operation that shares the signal with others. Nothing tells which of
+  // them has ended; this is about all of them.
+  static bool AllEnded(const Op& op, int64_t value);
+  // Fills in the times if the operation, which has the signal for itself, has ended.
+  // `reused`: as for HasEnded().
+  bool TakeTimes(Op* op, bool reused);
+  bool TakeCopyTimes(Op* op, bool reused);
+
+  // Without the lock.
+  void Share(uint64_t signal);
+  void ResolveAll(uint64_t signal, bool read);
 
   Op* ops_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;

@@ -78,7 +78,9 @@ uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
                        RingHandle* ring) {
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
   TinyLockHolder hold(lock_);
-  return Note(copy, completion, /*group=*/0, ring);
+  const uint32_t op = Note(copy, completion, /*group=*/0, ring);
+  if (op == kNoOp) tracker_->app_signals().Reused(completion.handle);
+  return op;
 }
 
 uint32_t Copies::Note(const rocattach_copy& copy, hsa_signal_t completion,
@@ -89,10 +91,7 @@ uint32_t Copies::Note(const rocattach_copy& copy, hsa_signal_t completion,
     hsa_->async_copy_enable(true);
   }
   uint32_t op = tracker_->Take(&list_);
-  if (op == kNoOp) {
-    tracker_->app_signals().Reused(completion.handle);
-    return kNoOp;
-  }
+  if (op == kNoOp) return kNoOp;
   PackCopy(copy, tracker_->shared(op));
   Op& state = tracker_->op(op);
   state.copy = true;
@@ -132,28 +131,38 @@ uint32_t Copies::KnownOps(const CopyOp* ops, uint32_t count) const {
 
 void Copies::BeginBatch(Batch* batch, RingHandle* ring) {
   batch->known = KnownOps(batch->ops, batch->count);
-  bool room = true;
   TinyLockHolder hold(lock_);
-  for (uint32_t i = 0; i < batch->known && room; ++i) {
-    const CopyOp& op = batch->ops[i];
-    uint64_t group = 0;
-    ForEachCopy(op, [&](const CopyEntry& c) {
-      if (!room) return;
-      const rocattach_copy copy =
-          Describe(c.dst_agent, c.src_agent, c.dst, c.src, c.bytes, ring);
-      if (group == 0) group = copy.correlation_id;
-      ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
-      if (Note(copy, op.completion, group, ring) == kNoOp) {
-        // Counted again when it is known to have been submitted.
-        ring->Count(&rocattach_ring::copies_seen, static_cast<uint64_t>(-1));
-        room = false;
-        return;
-      }
-      ++batch->noted;
-      if (batch->first_group == 0) batch->first_group = group;
-      batch->last_group = group;
-    });
+  for (uint32_t i = 0; i < batch->known; ++i) NoteOp(batch->ops[i], batch, ring);
+}
+
+void Copies::NoteOp(const CopyOp& op, Batch* batch, RingHandle* ring) {
+  if (op.completion.handle == 0) return;
+  uint64_t group = 0;
+  bool left_out = false;
+  ForEachCopy(op, [&](const CopyEntry& c) {
+    left_out |= batch->full || !NoteEntry(op, c, &group, batch, ring);
+  });
+  // If one of its copies is followed, the signal is known to be in use.
+  if (left_out && group == 0) tracker_->app_signals().Reused(op.completion.handle);
+}
+
+bool Copies::NoteEntry(const CopyOp& op, const CopyEntry& entry, uint64_t* group,
+                       Batch* batch, RingHandle* ring) {
+  const rocattach_copy copy = Describe(entry.dst_agent, entry.src_agent, entry.dst,
+                                       entry.src, entry.bytes, ring);
+  const uint64_t of_op = *group == 0 ? copy.correlation_id : *group;
+  ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  if (Note(copy, op.completion, of_op, ring) == kNoOp) {
+    // Counted again when it is known to have been submitted.
+    ring->Count(&rocattach_ring::copies_seen, static_cast<uint64_t>(-1));
+    batch->full = true;
+    return false;
   }
+  *group = of_op;
+  ++batch->noted;
+  if (batch->first_group == 0) batch->first_group = of_op;
+  batch->last_group = of_op;
+  return true;
 }
 
 void Copies::BatchSubmitted(const Batch& batch, hsa_status_t status, RingHandle* ring) {
@@ -165,11 +174,12 @@ void Copies::BatchSubmitted(const Batch& batch, hsa_status_t status, RingHandle*
     ring->Count(&rocattach_ring::copies_seen, ~gone + 1);
     return;
   }
-  uint64_t before = batch.noted;
+  uint64_t noted = batch.noted;
   for (uint32_t i = 0; i < batch.known; ++i) {
+    const bool has_signal = batch.ops[i].completion.handle != 0;
     ForEachCopy(batch.ops[i], [&](const CopyEntry& c) {
-      if (before != 0) {
-        --before;
+      if (has_signal && noted != 0) {
+        --noted;
         return;
       }
       ring->Count(&rocattach_ring::copies_seen, uint64_t{1});

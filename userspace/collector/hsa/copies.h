@@ -43,7 +43,9 @@ class Copies {
     const CopyOp* ops = nullptr;
     uint32_t count = 0;
     uint32_t known = 0;  // operations that we understand, at the front
-    uint64_t noted = 0;  // copies of those, at the front, that will be timed
+    // Of the copies that have a signal, the first ones are followed.
+    uint64_t noted = 0;
+    bool full = false;  // there was no room for more of them
     uint64_t first_group = 0, last_group = 0;
   };
   // How many operations at the front of a batch are understood.
@@ -73,6 +75,11 @@ class Copies {
   // With the lock: the copy becomes an operation in flight; kNoOp if there is no room.
   uint32_t Note(const rocattach_copy& copy, hsa_signal_t completion, uint64_t group,
                 RingHandle* ring);
+  // With the lock: the same for the copies of one operation of a batch, and for one copy.
+  // `group`: that of the operation's copies, 0 before the first.
+  void NoteOp(const CopyOp& op, Batch* batch, RingHandle* ring);
+  bool NoteEntry(const CopyOp& op, const CopyEntry& entry, uint64_t* group,
+                 Batch* batch, RingHandle* ring);
   void PublishUntimed(const rocattach_copy& copy, RingHandle* ring);
 
   OpTracker* tracker_ = nullptr;

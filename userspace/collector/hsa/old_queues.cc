@@ -31,6 +31,14 @@ const hsa_queue_t* OldQueues::Hardware(const hsa_queue_t* queue) {
                                                                            : queue;
 }
 
+// Those of copy engines are sized in bytes, and count bytes. HSA has a flag for queues that
+// take dispatches, which they do not have.
+bool OldQueues::HasPackets(const hsa_queue_t* queue) {
+  return (queue->features & HSA_QUEUE_FEATURE_KERNEL_DISPATCH) != 0 &&
+         queue->base_address != nullptr && queue->size != 0 &&
+         (queue->size & (queue->size - 1)) == 0;
+}
+
 OldQueues::Pending* OldQueues::FindPending(const hsa_queue_t* queue) {
   for (uint32_t i = 0; i < pending_count_; ++i) {
     if (pending_[i].queue == queue) return &pending_[i];
@@ -59,13 +67,14 @@ void OldQueues::RemovePending(Pending* pending) {
 
 void OldQueues::See(const hsa_queue_t* handle) {
   const hsa_queue_t* queue = Hardware(handle);
+  if (queue != handle && IsKnown(queue)) return;
   TinyLockHolder hold(lock_);
   // The registry has those that were created since, and those that are tracked.
-  if (g_hsa.queues.FindByHandle(queue) == nullptr && FindPending(queue) == nullptr &&
-      AddPending(queue) == nullptr) {
+  if (HasPackets(queue) && g_hsa.queues.FindByHandle(queue) == nullptr &&
+      FindPending(queue) == nullptr && AddPending(queue) == nullptr) {
     return;
   }
-  StoreRelease(&known_[Hash(handle)], handle);
+  StoreRelease(&known_[Hash(queue)], queue);
 }
 
 OldQueues::Pending* OldQueues::PendingByDoorbell(hsa_signal_t signal) {
@@ -75,7 +84,8 @@ OldQueues::Pending* OldQueues::PendingByDoorbell(hsa_signal_t signal) {
   const auto& raw = *reinterpret_cast<const amd_signal_t*>(signal.handle);
   if (!IsDoorbell(raw) || raw.queue_ptr == nullptr) return nullptr;
   const auto* queue = reinterpret_cast<const hsa_queue_t*>(raw.queue_ptr);
-  if (queue->doorbell_signal.handle != signal.handle || IsExcluded(signal.handle)) {
+  if (queue->doorbell_signal.handle != signal.handle || IsExcluded(signal.handle) ||
+      !HasPackets(queue)) {
     return nullptr;
   }
   return AddPending(queue);
@@ -97,8 +107,7 @@ bool OldQueues::IsExcluded(uint64_t doorbell) const {
   return false;
 }
 
-// What a program rings for, it has reserved and written. Queues of copy engines count
-// bytes, and have no such headers.
+// What a program rings for, it has reserved and written.
 bool OldQueues::IsPacket(const hsa_queue_t* queue, uint64_t last) {
   if (last >= Load(&Raw(queue)->write_dispatch_id)) return false;
   const auto* packets = static_cast<const AqlPacket*>(queue->base_address);

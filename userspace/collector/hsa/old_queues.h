@@ -37,8 +37,7 @@ class OldQueues {
 
   // The application is about to change the write index of `queue`.
   void BeforeReserve(const hsa_queue_t* queue) {
-    // Acquire: the write index has been read before this queue became known.
-    if (Likely(LoadAcquire(&known_[Hash(queue)]) == queue)) return;
+    if (Likely(IsKnown(queue))) return;
     See(queue);
   }
 
@@ -84,7 +83,13 @@ class OldQueues {
     const auto address = reinterpret_cast<uint64_t>(queue);
     return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40) % kKnown;
   }
+  // Acquire: the write index has been read before this queue became known.
+  bool IsKnown(const hsa_queue_t* queue) const {
+    return LoadAcquire(&known_[Hash(queue)]) == queue;
+  }
   static const hsa_queue_t* Hardware(const hsa_queue_t* queue);
+  // Whether the entries of the queue's ring are AQL packets.
+  static bool HasPackets(const hsa_queue_t* queue);
   void See(const hsa_queue_t* handle);
   // The rest is called with the lock.
   Pending* FindPending(const hsa_queue_t* queue);
@@ -105,7 +110,10 @@ class OldQueues {
   TinyLock lock_;
   Pending pending_[kMaxPending] = {};
   uint64_t excluded_[kMaxExcluded] = {};  // doorbells, 0: free
-  // Queues that have been seen: a cache, each in the place that its address gives.
+  // Queues that have been seen: a cache, each in the place that its address gives. Those
+  // that packet processors read, of which we are told when they are destroyed: other
+  // handles of counted queues are released without our knowledge, and their memory may
+  // become a handle of another queue.
   const hsa_queue_t* known_[kKnown] = {};
 };
 

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "userspace/collector/hsa/backend.h"
+
 namespace rocattach::collector {
 namespace {
 
+hsa_amd_profiling_async_copy_time_t g_copy_time;
+
 hsa_status_t FakeCopyTime(hsa_signal_t, hsa_amd_profiling_async_copy_time_t* time) {
-  time->start = 500;
-  time->end = 700;
+  *time = g_copy_time;
   return HSA_STATUS_SUCCESS;
 }
 
@@ -15,6 +18,7 @@ class AppSignalsTest : public testing::Test {
  protected:
   void SetUp() override {
     hsa_.get_async_copy_time = FakeCopyTime;
+    g_copy_time = {0, 0};
     signals_.Init(ops_, &hsa_);
     for (amd_signal_t& s : raw_) {
       s = {};
@@ -22,10 +26,10 @@ class AppSignalsTest : public testing::Test {
       s.value = 1;
     }
   }
-  void TrackDispatch(uint32_t op, amd_signal_t* signal) {
+  void TrackDispatch(uint32_t op, amd_signal_t* signal, uint64_t group = 0) {
     ops_[op].copy = false;
     ops_[op].signal = reinterpret_cast<uint64_t>(signal);
-    signals_.Track(op);
+    signals_.Track(op, group);
   }
   void TrackCopy(uint32_t op, amd_signal_t* signal) {
     ops_[op].copy = true;
@@ -36,6 +40,20 @@ class AppSignalsTest : public testing::Test {
     signal->start_ts = start;
     signal->end_ts = end;
     signal->value = signal->value - 1;
+  }
+  static void FinishCopy(amd_signal_t* signal, uint64_t start, uint64_t end) {
+    g_copy_time = {start, end};
+    signal->value = signal->value - 1;
+  }
+  void ExpectTimes(uint32_t op, uint64_t start, uint64_t end) {
+    EXPECT_TRUE(signals_.Poll(op)) << op;
+    EXPECT_TRUE(ops_[op].timed) << op;
+    EXPECT_EQ(ops_[op].start, start) << op;
+    EXPECT_EQ(ops_[op].end, end) << op;
+  }
+  void ExpectNoTimes(uint32_t op) {
+    EXPECT_TRUE(signals_.Poll(op)) << op;
+    EXPECT_FALSE(ops_[op].timed) << op;
   }
   HsaFunctions hsa_ = {};
   Op ops_[8] = {};
@@ -75,11 +93,171 @@ TEST_F(AppSignalsTest, ReuseTakesTheTimesFirst) {
 TEST_F(AppSignalsTest, OneSignalForTwoPacketsInFlightGivesNoTimes) {
   TrackDispatch(0, &raw_[0]);
   TrackDispatch(1, &raw_[0]);
-  EXPECT_TRUE(signals_.Poll(0));
-  EXPECT_TRUE(signals_.Poll(1));
-  EXPECT_FALSE(ops_[0].timed);
-  EXPECT_FALSE(ops_[1].timed);
+  ExpectNoTimes(0);
+  Finish(&raw_[0], 30, 40);
+  // Either of them has ended.
+  EXPECT_FALSE(signals_.Poll(1));
+  Finish(&raw_[0], 50, 60);
+  ExpectNoTimes(1);
   EXPECT_EQ(signals_.tracked(), 0u);
+}
+
+TEST_F(AppSignalsTest, AThirdOneDoesNotGetTheTimesOfTheFirst) {
+  for (uint32_t i = 0; i < 3; ++i) TrackDispatch(i, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(2));
+  Finish(&raw_[0], 50, 60);
+  EXPECT_FALSE(signals_.Poll(2));
+  Finish(&raw_[0], 70, 80);
+  for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
+  // All have ended: the next one has the signal for itself.
+  raw_[0].value = 1;
+  TrackDispatch(3, &raw_[0]);
+  Finish(&raw_[0], 90, 95);
+  ExpectTimes(3, 90, 95);
+}
+
+// The first has ended, the second has not.
+TEST_F(AppSignalsTest, AThirdOneDoesNotGetTheTimesOfTheSecond) {
+  TrackDispatch(0, &raw_[0]);
+  TrackDispatch(1, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(1));
+  TrackDispatch(2, &raw_[0]);
+  Finish(&raw_[0], 50, 60);
+  EXPECT_FALSE(signals_.Poll(2));
+  Finish(&raw_[0], 70, 80);
+  for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
+  EXPECT_EQ(signals_.tracked(), 0u);
+}
+
+// One signal for three: the value says so, also of those that we do not see.
+TEST_F(AppSignalsTest, CountingSignalsGiveTimesToTheLast) {
+  raw_[0].value = 4;
+  for (uint32_t i = 0; i < 3; ++i) TrackDispatch(i, &raw_[0]);
+  for (uint32_t i = 0; i < 3; ++i) {
+    Finish(&raw_[0], 30 + i, 40 + i);
+    ExpectNoTimes(i);
+  }
+  TrackDispatch(3, &raw_[0]);
+  Finish(&raw_[0], 50, 60);
+  ExpectTimes(3, 50, 60);
+}
+
+// The value says that there is one left, and there are two.
+TEST_F(AppSignalsTest, MoreThanASignalIsSetToCount) {
+  raw_[0].value = 2;
+  for (uint32_t i = 0; i < 3; ++i) TrackDispatch(i, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  TrackDispatch(3, &raw_[0]);
+  for (uint32_t i = 0; i < 3; ++i) Finish(&raw_[0], 50 + 10 * i, 55 + 10 * i);
+  for (uint32_t i = 0; i < 4; ++i) ExpectNoTimes(i);
+  EXPECT_EQ(signals_.tracked(), 0u);
+}
+
+// The application adds one for each operation.
+TEST_F(AppSignalsTest, ASignalThatIsAddedToEndsAtZero) {
+  TrackDispatch(0, &raw_[0]);
+  raw_[0].value = 2;
+  TrackDispatch(1, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(1));
+  Finish(&raw_[0], 50, 60);
+  ExpectNoTimes(0);
+  ExpectNoTimes(1);
+  EXPECT_EQ(signals_.tracked(), 0u);
+}
+
+TEST_F(AppSignalsTest, SignalsThatAreAddedTo) {
+  TrackDispatch(0, &raw_[0]);
+  raw_[0].value = 2;
+  TrackDispatch(1, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  raw_[0].value = 2;
+  TrackDispatch(2, &raw_[0]);
+  Finish(&raw_[0], 50, 60);
+  EXPECT_FALSE(signals_.Poll(2)) << "this may be the second one's end";
+  Finish(&raw_[0], 70, 80);
+  signals_.Poll(2);
+  raw_[0].value = 1;
+  TrackDispatch(3, &raw_[0]);
+  Finish(&raw_[0], 90, 95);
+  for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
+  ExpectTimes(3, 90, 95);
+}
+
+TEST_F(AppSignalsTest, ASignalThatIsArmedAnewIsForTheNext) {
+  TrackDispatch(0, &raw_[0]);
+  TrackDispatch(1, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(1));
+  Finish(&raw_[0], 50, 60);
+  raw_[0].value = 1;  // before anybody has looked
+  TrackDispatch(2, &raw_[0]);
+  Finish(&raw_[0], 70, 80);
+  ExpectNoTimes(0);
+  ExpectNoTimes(1);
+  ExpectTimes(2, 70, 80);
+}
+
+// Times that were not taken do not cost the next operation its own.
+TEST_F(AppSignalsTest, AfterOneThatWasNotProfiled) {
+  TrackDispatch(0, &raw_[0]);
+  raw_[0].value = 0;
+  EXPECT_FALSE(signals_.Poll(0));
+  raw_[0].value = 1;
+  TrackDispatch(1, &raw_[0]);
+  ExpectNoTimes(0);
+  Finish(&raw_[0], 30, 40);
+  ExpectTimes(1, 30, 40);
+}
+
+// A group of two behind one that is in flight.
+TEST_F(AppSignalsTest, NoneOfAGroupGetsTheTimesOfOneBefore) {
+  TrackDispatch(0, &raw_[0]);
+  TrackDispatch(1, &raw_[0], /*group=*/7);
+  TrackDispatch(2, &raw_[0], /*group=*/7);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(1));
+  EXPECT_FALSE(signals_.Poll(2));
+  Finish(&raw_[0], 50, 60);
+  for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
+}
+
+TEST_F(AppSignalsTest, AGroupCountsAsOne) {
+  TrackDispatch(0, &raw_[0], /*group=*/7);
+  TrackDispatch(1, &raw_[0], /*group=*/7);
+  Finish(&raw_[0], 30, 40);
+  raw_[0].value = 1;
+  TrackDispatch(2, &raw_[0]);
+  ExpectTimes(0, 30, 40);
+  ExpectTimes(1, 30, 40);
+  Finish(&raw_[0], 50, 60);
+  ExpectTimes(2, 50, 60);
+}
+
+// A barrier, or a dispatch that is not recorded.
+TEST_F(AppSignalsTest, OneThatIsNotFollowedCountsAsWell) {
+  TrackDispatch(0, &raw_[0]);
+  signals_.Reused(ops_[0].signal);
+  TrackDispatch(1, &raw_[0]);
+  ExpectNoTimes(0);
+  Finish(&raw_[0], 30, 40);
+  EXPECT_FALSE(signals_.Poll(1));
+  Finish(&raw_[0], 50, 60);
+  EXPECT_FALSE(signals_.Poll(1));
+  Finish(&raw_[0], 70, 80);
+  ExpectNoTimes(1);
+}
+
+// Another tool adds one to the application's signals, and takes it away later.
+TEST_F(AppSignalsTest, ValuesThatAreNotTheApplicationsSayNothing) {
+  g_hsa.queues_are_the_runtimes = false;
+  raw_[0].value = 2;
+  TrackDispatch(0, &raw_[0]);
+  Finish(&raw_[0], 30, 40);
+  ExpectTimes(0, 30, 40);
+  g_hsa.queues_are_the_runtimes = true;
 }
 
 TEST_F(AppSignalsTest, DestroyedSignalsAreNotLookedAtAgain) {
@@ -100,29 +278,54 @@ TEST_F(AppSignalsTest, CopiesEndWithTheValue) {
   TrackCopy(0, &raw_[0]);
   raw_[0].end_ts = 99;
   EXPECT_FALSE(signals_.Poll(0));
-  raw_[0].value = 0;
-  EXPECT_TRUE(signals_.Poll(0));
-  EXPECT_TRUE(ops_[0].timed);
-  EXPECT_EQ(ops_[0].start, 500u);
-  EXPECT_EQ(ops_[0].end, 700u);
+  FinishCopy(&raw_[0], 500, 700);
+  ExpectTimes(0, 500, 700);
 }
 
 TEST_F(AppSignalsTest, ARearmedCopySignalHadEnded) {
   TrackCopy(0, &raw_[0]);
   // Ended, waited for, set to 1 again, and now used for the next copy.
+  FinishCopy(&raw_[0], 500, 700);
+  raw_[0].value = 1;
   TrackCopy(1, &raw_[0]);
-  EXPECT_TRUE(ops_[0].resolved);
-  EXPECT_TRUE(ops_[0].timed);
+  ExpectTimes(0, 500, 700);
   EXPECT_FALSE(ops_[1].resolved);
+  FinishCopy(&raw_[0], 800, 900);
+  raw_[0].value = 1;
+  TrackCopy(2, &raw_[0]);
+  ExpectTimes(1, 800, 900);
+}
+
+// The signal has the times of an earlier copy.
+TEST_F(AppSignalsTest, CopiesInFlightWithOneSignalGetNoTimes) {
+  g_copy_time = {500, 700};
+  for (uint32_t i = 0; i < 3; ++i) TrackCopy(i, &raw_[0]);
+  FinishCopy(&raw_[0], 800, 900);
+  EXPECT_FALSE(signals_.Poll(2));
+  FinishCopy(&raw_[0], 1000, 1100);
+  FinishCopy(&raw_[0], 1200, 1300);
+  for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
+}
+
+// The runtime states the times in the signal where it has none of the copy.
+TEST_F(AppSignalsTest, ACopyInFlightDoesNotGetTheTimesOfADispatchBefore) {
+  raw_[0].start_ts = 30;
+  raw_[0].end_ts = 40;
+  TrackCopy(0, &raw_[0]);
+  g_copy_time = {30, 40};
+  TrackCopy(1, &raw_[0]);
+  ExpectNoTimes(0);
 }
 
 TEST_F(AppSignalsTest, CountingCopySignalsGiveNoTimes) {
   raw_[0].value = 2;
   TrackCopy(0, &raw_[0]);
   TrackCopy(1, &raw_[0]);
-  EXPECT_TRUE(ops_[0].resolved);
-  EXPECT_FALSE(ops_[0].timed);
-  EXPECT_TRUE(ops_[1].resolved);
+  ExpectNoTimes(0);
+  FinishCopy(&raw_[0], 500, 700);
+  EXPECT_FALSE(signals_.Poll(1));
+  FinishCopy(&raw_[0], 800, 900);
+  ExpectNoTimes(1);
 }
 
 TEST_F(AppSignalsTest, AbandonForgets) {

@@ -185,6 +185,73 @@ TEST_F(BatchCopyTest, WithoutASignalThereAreNoTimes) {
   EXPECT_EQ(records[0].bytes, 20u);
 }
 
+// Those behind it are not concerned.
+TEST_F(BatchCopyTest, OneWithoutASignalInFront) {
+  const std::vector<CopyOp> ops = {Linear(10, nullptr), Linear(20, &signals_[0]),
+                                   Linear(30, nullptr), Linear(40, &signals_[1])};
+  copies_.BatchSubmitted(Begin(ops), HSA_STATUS_SUCCESS, &ring_);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::copies_seen), 4u);
+  EXPECT_EQ(f_.Inflight(), 2);
+  End(&signals_[0], 1000, 2000);
+  End(&signals_[1], 3000, 5000);
+  const auto records = AllCopies(f_.memory);
+  ASSERT_EQ(records.size(), 4u);
+  const uint64_t bytes[] = {10, 30, 20, 40};
+  const uint64_t times[] = {0, 0, 1000, 2000};
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].bytes, bytes[i]) << i;
+    EXPECT_EQ(records[i].end_ns - records[i].start_ns, times[i]) << i;
+    EXPECT_EQ(records[i].flags, times[i] == 0 ? ROCATTACH_DISPATCH_UNTIMED : 0) << i;
+  }
+}
+
+TEST_F(BatchCopyTest, ARefusedBatchWithOneWithoutASignalLeavesNothing) {
+  const std::vector<CopyOp> ops = {Linear(10, nullptr), Linear(20, &signals_[0])};
+  copies_.BatchSubmitted(Begin(ops), HSA_STATUS_ERROR_INVALID_ARGUMENT, &ring_);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::copies_seen), 0u);
+  EXPECT_EQ(f_.Inflight(), 0);
+  EXPECT_TRUE(AllCopies(f_.memory).empty());
+}
+
+// What finds no room may use a signal that an earlier copy waits for.
+TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
+  const rocattach_copy before = copies_.Describe(kGpu, kHost, to_, from_, 5, &ring_);
+  const uint32_t earlier = copies_.Begin(before, Handle(&signals_[1]), &ring_);
+  copies_.Submitted(earlier, HSA_STATUS_SUCCESS, before, &ring_);
+  OpList others;
+  while (f_.tracker.Take(&others) != kNoOp) {
+  }
+  // More than there is room for.
+  constexpr uint16_t kEntries = 40;
+  std::vector<void*> to(kEntries, to_);
+  std::vector<hsa_agent_t> owners(kEntries, kGpu);
+  CopyOp broadcast = Linear(10, &signals_[0]);
+  broadcast.type = CopyOp::kBroadcast;
+  broadcast.entries = kEntries;
+  broadcast.dst_list = to.data();
+  broadcast.dst_agent_list = owners.data();
+  const std::vector<CopyOp> ops = {broadcast, Linear(20, &signals_[1])};
+  const Copies::Batch batch = Begin(ops);
+  ASSERT_NE(batch.noted, 0u);
+  ASSERT_LT(batch.noted, kEntries);
+  copies_.BatchSubmitted(batch, HSA_STATUS_SUCCESS, &ring_);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::copies_seen), 42u);
+  End(&signals_[0], 1000, 2000);
+  End(&signals_[1], 5000, 6000);
+  End(&signals_[1], 7000, 8000);
+  EXPECT_EQ(f_.Inflight(), 0);
+  uint64_t timed = 0;
+  const auto records = AllCopies(f_.memory);
+  EXPECT_EQ(records.size(), 42u);
+  for (const auto& record : records) {
+    if ((record.flags & ROCATTACH_DISPATCH_UNTIMED) != 0) continue;
+    EXPECT_EQ(record.bytes, 10u);
+    EXPECT_EQ(record.end_ns - record.start_ns, 1000u);
+    ++timed;
+  }
+  EXPECT_EQ(timed, batch.noted);
+}
+
 // What is laid out in another way is counted, and not read.
 TEST_F(BatchCopyTest, AnUnknownLayoutIsCounted) {
   std::vector<CopyOp> ops = {Linear(10, &signals_[0]), Linear(20, &signals_[1]),
