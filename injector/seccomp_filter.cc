@@ -70,6 +70,7 @@ constexpr NeededCall kCalls[] = {
     {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK}},
     {SYS_getpid, "getpid", {}},
     {SYS_gettid, "gettid", {}},
+    {SYS_process_vm_readv, "process_vm_readv", {0, 0, 1, 0, 1}},
     // glibc tries the first one, and then the second one.
     {SYS_clone3, "clone3", {0, 88}},
     {SYS_clone, "clone", {kThreadFlags}},

@@ -93,7 +93,7 @@ static struct {
   uint64_t jumps;       // of each thread, to one dispatch each
   uint64_t restores;    // of the runtime's tables
   unsigned threads;
-  bool counted, in_device, broadcast, clusters;
+  bool counted, in_device, broadcast, clusters, unseen;
   const char* until;
   const char* ready;
 } settings = {.dispatches = 1000, .threads = 1};
@@ -119,6 +119,7 @@ static const char help[] =
     "  --jumps N      packets of each thread that run a dispatch outside of the ring\n"
     "  --restores N   meanwhile another thread restores the runtime's tables, as tools "
     "do\n"
+    "  --unseen       and destroys a queue each time, before others notice that\n"
     "  --device-ring  queues have their rings in device memory\n"
     "  --counted      threads share a counted queue, each with a handle of its own\n"
     "  --ring-directly  ring by a store to the hardware's doorbell\n"
@@ -243,17 +244,34 @@ static void copy_batch(char* host, char* device, char* back) {
   if (memcmp(back, host, COPY_BYTES) != 0) die("a copy is wrong");
 }
 
+static void use_queue(hsa_queue_t* queue, uint64_t** arguments) {
+  hsa_signal_t done = create_signal(1);
+  dispatch_one(queue, &increment, arguments, done);
+  wait_for_zero(done);
+  check(hsa_signal_destroy(done), "hsa_signal_destroy");
+}
+
 // At any moment of whoever stores into the tables now and then.
 static void* restore(void* unused) {
   (void)unused;
+  uint64_t* counter = allocate(&machine, machine.host, 4096);
+  uint64_t** arguments = allocate(&machine, machine.kernarg, 512);
+  arguments[0] = counter;
+  hsa_queue_t* queue = settings.unseen ? make_queue() : NULL;
   void (*restore_tables)(void) =
       (void (*)(void))function("simrocm_runtime_restore_tables");
   unsigned seed = 1;
   while (settings.until != NULL && access(settings.until, F_OK) != 0) usleep(1000);
   for (uint64_t i = 0; i < settings.restores; i++) {
+    if (queue != NULL) use_queue(queue, arguments);
     restore_tables();
-    usleep((unsigned)rand_r(&seed) % 5000);
+    if (queue != NULL) {
+      free_queue(queue);
+      queue = make_queue();
+    }
+    usleep((unsigned)rand_r(&seed) % (queue != NULL ? 20000 : 5000));
   }
+  if (queue != NULL) free_queue(queue);
   restored = true;
   return NULL;
 }
@@ -307,6 +325,7 @@ static const struct option options[] = {{"batches", required_argument, NULL, 'b'
                                         {"clusters", no_argument, NULL, 'x'},
                                         {"jumps", required_argument, NULL, 'j'},
                                         {"restores", required_argument, NULL, 'R'},
+                                        {"unseen", no_argument, NULL, 'U'},
                                         {"device-ring", no_argument, NULL, 'd'},
                                         {"counted", no_argument, NULL, 'c'},
                                         {"ring-directly", no_argument, NULL, 'D'},
@@ -326,6 +345,7 @@ static void parse(int argc, char** argv) {
       settings.restores = parse_number("--restores", optarg);
       restored = false;
     }
+    if (option == 'U') settings.unseen = true;
     if (option == 'x') settings.clusters = true;
     if (option == 'j') settings.jumps = parse_number("--jumps", optarg);
     if (option == 'd') settings.in_device = true;

@@ -47,6 +47,14 @@ class KernelTable {
     }
   }
 
+  // The same for all addresses.
+  void EraseAll() {
+    TinyLockHolder hold(lock_);
+    for (uint32_t i = 0; table_ != nullptr && i <= table_->mask; ++i) {
+      StoreRelaxed(&table_->slots[i].id, 0u);
+    }
+  }
+
   void Forget() { StoreRelease(&table_, static_cast<Table*>(nullptr)); }
 
  private:

@@ -56,6 +56,7 @@ enum CoreSlot : uint32_t {
   kCoreMemoryAllocate = 33,
   kCoreMemoryFree = 34,
   kCoreMemoryCopy = 35,
+  kCoreSignalCreate = 37,
   kCoreSignalDestroy = 38,
   kCoreSignalLoadRelaxed = 39,
   kCoreSignalLoadScacquire = 40,

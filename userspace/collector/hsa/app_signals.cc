@@ -140,6 +140,16 @@ void AppSignals::ResolveAll(uint64_t signal, bool read) {
   });
 }
 
+void AppSignals::LoseAll() {
+  for (Shard& shard : shards_) {
+    TinyLockHolder hold(shard.lock);
+    while (shard.head != kNoOp) {
+      ops_[shard.head].resolved = true;
+      Unlink(&shard, shard.head);
+    }
+  }
+}
+
 bool AppSignals::HasEnded(Op* op) {
   if (Unlikely(LoadAcquire(&stopped_) != 0)) return false;
   // Read first: what counts it down has written its times.

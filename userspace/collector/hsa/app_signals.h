@@ -59,6 +59,8 @@ class AppSignals {
   void Lost(uint64_t signal) {
     if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/false);
   }
+  // Signals may have been destroyed without our knowledge: the same for all of them.
+  void LoseAll();
   // hsa_signal_destroy is about to run.
   void Destroying(uint64_t signal) {
     if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal, /*read=*/true);

@@ -77,7 +77,7 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   NameOtherTool(root->core, control->other_tool, sizeof(control->other_tool));
   StoreRelaxed(&control->capture_mode, UseIntercept() ? 2u : 1u);
   // Before any hook sees that we are armed: they wait until the kernels are known.
-  if (entry == ROCATTACH_ENTRY_PATH_LATE) executables.LoadedBefore();
+  if (entry == ROCATTACH_ENTRY_PATH_LATE) LoadKernels();
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
   if (entry == ROCATTACH_ENTRY_PATH_TOOLS_LIB && !HooksInPlace(root)) {
     InstallHooks(root, amd_slots);

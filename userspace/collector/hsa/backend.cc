@@ -74,6 +74,8 @@ void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
   q->packets = static_cast<uint8_t*>(queue->base_address);
   q->mask = queue->size - 1;
   q->agent = agent;
+  q->hsa_id = queue->id;
+  q->lost = false;
   q->id = g_process.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
   q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
@@ -140,7 +142,7 @@ void HsaBackend::ForEachLockedQueue(RingHandle* ring, Function function) {
 void HsaBackend::CatchUpAll(RingHandle* ring) {
   if (!recording.Dispatches()) return;
   ForEachLockedQueue(ring, [&](Queue* q) {
-    if (q->intercepted || q->closing || q->amd == nullptr) return;
+    if (q->intercepted || q->closing || q->amd == nullptr || !MayRead(q)) return;
     doorbell.ServeNew(q, ring);
     doorbell.CatchUp(q, ring);
   });
@@ -150,22 +152,41 @@ void HsaBackend::HarvestAll(RingHandle* ring, bool rest_too) {
   ForEachLockedQueue(ring, [&](Queue* q) {
     HarvestContext context = capture.Context(q, ring);
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
-    if (rest_too) tracker.PublishUnfinished(&q->ops, context);
   });
   copies.HarvestAll(ring);
-  if (rest_too) copies.PublishUnfinished(ring);
+  if (rest_too) PublishRest(ring);
   g_process.rings.UpdateTotals();
+}
+
+void HsaBackend::PublishRest(RingHandle* ring) {
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    tracker.PublishUnfinished(&q->ops, capture.Context(q, ring));
+  });
+  copies.PublishUnfinished(ring);
+}
+
+void HsaBackend::CountLost(RingHandle* ring) {
+  const bool count = recording.Dispatches();
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    if (!q->lost || LoadRelaxed(&q->idled) != 0) return;
+    StoreRelaxed(&q->idled, 1u);
+    if (count)
+      ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});  // as in Retire()
+  });
 }
 
 void HsaBackend::PublishSeen() {
   RingHandle ring;
-  bool any = false;
+  bool any = false, out = false;
   for (uint32_t i = 0; i < queues.count(); ++i) {
     Queue* q = queues.at(i);
     if (LoadAcquire(&q->ops.count) == 0 || !q->patience.Lock(&q->lock)) continue;
-    if (!any) ring = g_process.rings.Mine();
+    if (!any) {
+      ring = g_process.rings.Mine();
+      out = live.TakenOut();
+    }
     any = true;
-    if (!q->closing && q->amd != nullptr) {
+    if (!q->closing && q->amd != nullptr && !out) {
       tracker.Harvest(&q->ops, capture.Context(q, &ring), UINT32_MAX, kSeenUnfinished);
     }
     if (q->intercepted) {
@@ -174,7 +195,8 @@ void HsaBackend::PublishSeen() {
       doorbell.Leave(q, &ring);
     }
   }
-  if (!copies.Pending()) return;
+  if (out || !copies.Pending()) return;
+  if (!any && live.TakenOut()) return;
   if (!any) ring = g_process.rings.Mine();
   copies.HarvestSeen(&ring);
 }
@@ -184,14 +206,14 @@ bool HsaBackend::Tick(RingHandle* ring) {
   if (!runtime_lock.TryLock()) return false;
   bool busy = false;
   if (LoadAcquire(&g_process.phase) == kPhaseArmed) {
-    live.StoreAgain();
+    live.StoreAgain(ring);
     const bool dispatches = recording.Dispatches();
-    for (uint32_t i = 0; i < queues.count(); ++i) {
+    for (uint32_t i = 0; i < queues.count() && !live.TakenOut(); ++i) {
       Queue* q = queues.at(i);
       if (LoadAcquire(&q->amd) != nullptr) busy |= TickQueue(q, ring, dispatches);
     }
-    copies.Harvest(ring);
-    busy = busy || copies.Pending();
+    if (!live.TakenOut()) copies.Harvest(ring);
+    busy = busy || copies.Pending() || live.StoresSoon();
   }
   runtime_lock.Unlock();
   return busy;
@@ -207,7 +229,8 @@ bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
     q->lock.Unlock();
     return false;
   }
-  if (!q->intercepted) {
+  const bool read = !q->intercepted && MayRead(q);
+  if (read) {
     if (LoadRelaxed(&q->deferred) != 0) doorbell.Serve(q, ring);
     doorbell.ServeNew(q, ring);
     // A queue that advances although no ring came through the runtime.
@@ -221,7 +244,7 @@ bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
   for (;;) {
     uint32_t n = tracker.Harvest(&q->ops, capture.Context(q, ring), kChunk, kPatience);
     published += n;
-    if (!q->intercepted) doorbell.ServeNew(q, ring);
+    if (read) doorbell.ServeNew(q, ring);
     if (n == 0) break;
   }
   if (q->ops.head == oldest && published > kPatience) tracker.Rotate(&q->ops);
@@ -243,15 +266,28 @@ void HsaBackend::End(bool in_use) {
   const bool alone = runtime_lock.LockFor(kWorkerPatienceMsec);
   const bool harvest = alone && in_use;
   RingHandle ring;
+  bool readable = true;
   if (harvest) {
     ring = p.rings.Mine();
-    CatchUpAll(&ring);
-    HarvestAll(&ring, /*rest_too=*/false);
+    if (live.TakenOut()) {
+      (void)LoseTrack(&ring);
+      readable = RuntimeIsTheSame();
+    }
+    if (readable) {
+      CatchUpAll(&ring);
+      HarvestAll(&ring, /*rest_too=*/false);
+    }
   }
   // From here on packets pass unseen, and with them the reuse of signals.
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseEnded));
   tracker.app_signals().StopReading();
-  if (harvest) HarvestAll(&ring, /*rest_too=*/true);
+  if (!harvest) return;
+  if (readable) {
+    HarvestAll(&ring, /*rest_too=*/true);
+  } else {
+    PublishRest(&ring);
+  }
+  CountLost(&ring);
 }
 
 }  // namespace rocattach::collector

@@ -73,6 +73,9 @@ struct HsaBackend {
   // would read and write it packet by packet, and know nothing of metadata.
   uint32_t saw_device_ring = 0;
 
+  // Queues may be among the registry's that are lost.
+  uint32_t any_lost = 0;
+
   // Call this once the process is set up. 0 or an errno value.
   int Init();
   // In a forked child, whose tables may contain our hooks: keeps what they call.
@@ -128,11 +131,31 @@ struct HsaBackend {
   // Only while we are armed: later rings do not pass through us, and do not count as
   // missed.
   void CatchUpAll(RingHandle* ring);
+  // Another tool has taken our functions out of the tables: queues, signals and kernels may
+  // be destroyed without our knowledge. From here on none of them is read. False if a
+  // queue is in use by another thread: then it is to be called again.
+  bool LoseTrack(RingHandle* ring);
+  // The application is inside a call with this queue: if it was lost, it is tracked again,
+  // or found to be another one at the same address.
+  void Regain(const hsa_queue_t* handle);
+  // Counts those queues that are lost, once each: what was submitted to them is not known.
+  void CountLost(RingHandle* ring);
+  // Where the runtime may be called: reads those that there are.
+  void ReadLostKernels();
+  // Whether it is still the runtime in which we were armed. What we have allocated in
+  // another one is gone.
+  bool RuntimeIsTheSame();
+  // The runtime has been closed, or started again: all is forgotten without being read,
+  // and our functions are stored in its tables. With the runtime's lock.
+  void ForgetLastRuntime(RingHandle* ring);
+
   // The application has seen that an operation has ended: publishes what is in front of
   // the oldest unfinished ones of each queue.
   void PublishSeen();
   // Publishes finished operations of all queues. `rest_too`: unfinished ones as well.
   void HarvestAll(RingHandle* ring, bool rest_too);
+  // Publishes all that is left as unfinished, without reading anything.
+  void PublishRest(RingHandle* ring);
 
  private:
   // Calls the function with each live queue whose lock can be taken, with the lock
@@ -140,6 +163,13 @@ struct HsaBackend {
   template <typename Function>
   void ForEachLockedQueue(RingHandle* ring, Function function);
   bool TickQueue(Queue* q, RingHandle* ring, bool recording);
+  // With the queue's lock: what can be found out about it now, right before it is read.
+  // False: nothing of it may be read.
+  bool MayRead(Queue* q);
+  void Lose(Queue* q);
+  // With its lock: a queue that was destroyed without our knowledge.
+  void Retire(Queue* q, RingHandle* ring);
+  void LoadKernels();
   const char* ReadTables(ApiTableRoot* root);
   const char* ReadRuntime(rocattach_collector_reason* reason);
   void PublishBackend(const BackendReason& reason);

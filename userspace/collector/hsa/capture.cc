@@ -93,7 +93,8 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
                    ring);
 }
 
-void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring) {
+void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring,
+                       bool named) {
   AqlPacket found;
   memcpy(&found, q->packets + (index & q->mask) * sizeof(found), sizeof(found));
   // The slot belongs to the next producer once the write index has wrapped around.
@@ -115,7 +116,7 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
   bool dispatch = packet.kernel_object != 0 && packet.workgroup_size_x != 0 &&
                   packet.grid_size_x != 0;
   if (!dispatch) return;
-  if (kernels_->Find(packet.kernel_object) == 0) {
+  if (!named || kernels_->Find(packet.kernel_object) == 0) {
     // Not certainly a dispatch.
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     return;

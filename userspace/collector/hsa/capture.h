@@ -60,8 +60,10 @@ class Capture {
 
   // Records packet `index`, which the GPU has consumed already: its header is gone, but
   // its body may be intact. With a known kernel object it is a dispatch; packets that
-  // look like one with an unknown kernel are only counted.
-  void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring);
+  // look like one with an unknown kernel are only counted. `named` false: the kernels
+  // that are known now may not be those of then, and each one is only counted.
+  void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring,
+                bool named = true);
 
   HarvestContext Context(Queue* q, RingHandle* ring) {
     return {&q->agent, &q->clock, ring};

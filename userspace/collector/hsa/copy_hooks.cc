@@ -139,21 +139,16 @@ hsa_status_t HookAsyncBatchCopy(const CopyOp* ops, uint32_t count, uint32_t num_
   return status;
 }
 
-template <typename F>
-void Replace(ApiTable* table, uint32_t slot, F hook) {
-  if (slot != kNoSlot) StoreRelease(&table->slots[slot], reinterpret_cast<void*>(hook));
-}
-
 }  // namespace
 
 void InstallCopyHooks(ApiTableRoot* root, const AmdSlots& slots) {
   ApiTable* amd = root->amd_ext;
-  Replace(root->core, kCoreMemoryCopy, &HookMemoryCopy);
-  Replace(amd, slots.profiling_async_copy_enable, &HookAsyncCopyEnable);
-  Replace(amd, slots.memory_async_copy, &HookAsyncCopy);
-  Replace(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
-  Replace(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
-  Replace(amd, slots.memory_async_batch_copy, &HookAsyncBatchCopy);
+  ReplaceEntry(root->core, kCoreMemoryCopy, &HookMemoryCopy);
+  ReplaceEntry(amd, slots.profiling_async_copy_enable, &HookAsyncCopyEnable);
+  ReplaceEntry(amd, slots.memory_async_copy, &HookAsyncCopy);
+  ReplaceEntry(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
+  ReplaceEntry(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
+  ReplaceEntry(amd, slots.memory_async_batch_copy, &HookAsyncBatchCopy);
 }
 
 }  // namespace rocattach::collector

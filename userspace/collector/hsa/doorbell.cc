@@ -117,7 +117,18 @@ void DoorbellCapture::ServeMissed(Queue* q, RingHandle* ring) {
 }
 
 void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
+  if (Unlikely(q->lost)) return PassOn(q);
   if (Look(q, ring)) Forward(*q, q->next);
+}
+
+// A producer that has rung for them waits for packets that do not run otherwise.
+void DoorbellCapture::PassOn(Queue* q) {
+  StoreRelaxed(&q->deferred, 0u);
+  const uint64_t rung = LoadAcquire(&q->rung);
+  StoreRelaxed(&q->looked, rung);
+  if (rung <= q->forwarded) return;
+  q->forwarded = rung;
+  Forward(*q, rung);
 }
 
 bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
@@ -207,7 +218,7 @@ void DoorbellCapture::Pass(const Queue& q, uint64_t index) {
   capture_->Barrier(*packet);
 }
 
-bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
+bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
   uint64_t consumed = ReadIndex(*q);
   if (consumed <= q->next || LoadRelaxed(&q->idled) != 0) return false;
   uint64_t now_ns = BootNs();
@@ -221,10 +232,27 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
     }
   }
   for (; q->next < consumed; StoreRelaxed(&q->next, q->next + 1)) {
-    capture_->Consumed(q, q->next, now_ns, ring);
+    capture_->Consumed(q, q->next, now_ns, ring, named);
   }
   if (q->forwarded < q->next) q->forwarded = q->next;
   return true;
+}
+
+void DoorbellCapture::Skip(Queue* q, bool count, RingHandle* ring) {
+  if (!count || LoadRelaxed(&q->idled) != 0) return StoreRelaxed(&q->idled, 1u);
+  CatchUp(q, ring, /*named=*/false);
+  const uint64_t written = WriteIndex(*q);
+  uint64_t missed = 0;
+  for (; q->next < written; StoreRelaxed(&q->next, q->next + 1)) {
+    AqlPacket packet;
+    ReadOnce(PacketAt(*q, q->next), &packet);
+    // One that has not been written yet may become a dispatch.
+    const bool written_yet = PacketType(packet.any.header) != HSA_PACKET_TYPE_INVALID;
+    if (!written_yet || KindOf(packet) != PacketKind::kOther) ++missed;
+  }
+  ring->Count(&rocattach_ring::packets_unseen, missed);
+  if (q->next > q->forwarded) q->forwarded = q->next;
+  StoreRelaxed(&q->resumed, q->next);
 }
 
 void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {

@@ -69,8 +69,18 @@ class DoorbellCapture {
   }
 
   // Detects packets that the GPU consumed without any ring through us, and records them
-  // as far as possible. With the lock. True if there were any.
-  bool CatchUp(Queue* q, RingHandle* ring);
+  // as far as possible. With the lock. True if there were any. `named`: see
+  // Capture::Consumed().
+  bool CatchUp(Queue* q, RingHandle* ring, bool named = true);
+
+  // With the lock of a queue that was lost, which its producer is using: packets are
+  // captured from the next one on. All before may have been rung for, and been run,
+  // without us: those that are dispatches are counted, if that is wanted.
+  void Skip(Queue* q, bool count, RingHandle* ring);
+
+  // With the lock of a queue that is lost: forwards rings that wait, if there still is
+  // such a queue. What they are for is not captured.
+  void PassOn(Queue* q);
 
  private:
   void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);

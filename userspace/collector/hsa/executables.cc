@@ -2,9 +2,8 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
+#include "userspace/collector/common/own_memory.h"
 #include "userspace/collector/hsa/kernel_descriptor.h"
 
 namespace rocattach::collector {
@@ -292,9 +291,7 @@ void Executables::ReadRegisters(Kernel* kernel, bool may_be_gone) {
   if (may_be_gone) {
     // A thread that was on its way into hsa_executable_destroy when it was replaced
     // frees what we read here.
-    iovec to = {&descriptor, sizeof(descriptor)};
-    iovec from = {const_cast<void*>(host), sizeof(descriptor)};
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(descriptor)) return;
+    if (!CopyOwnMemory(host, &descriptor, sizeof(descriptor))) return;
   } else {
     memcpy(&descriptor, host, sizeof(descriptor));
   }

@@ -26,6 +26,11 @@ class Executables {
   const Agent* AgentOf(uint64_t kernel_object) const;
   // The runtime has shut down.
   void Forget() { agents_of_kernels_.Forget(); }
+  // Executables may have been destroyed without our knowledge.
+  void EraseAll() {
+    kernels_->EraseAll();
+    agents_of_kernels_.EraseAll();
+  }
 
   // After hsa_executable_freeze succeeded.
   void Frozen(hsa_executable_t executable);

@@ -1,5 +1,7 @@
 #include "userspace/collector/hsa/functions.h"
 
+#include "userspace/abi/atomics.h"
+
 namespace rocattach::collector {
 namespace {
 
@@ -12,6 +14,14 @@ bool Read(const ApiTable* table, uint32_t slot, F* function) {
 template <typename... A>
 hsa_status_t Missing(A...) {
   return HSA_STATUS_ERROR;
+}
+
+// All members are pointers to functions.
+constexpr size_t kFunctions = sizeof(HsaFunctions) / sizeof(void*);
+static_assert(sizeof(HsaFunctions) == kFunctions * sizeof(void*));
+
+void* const* All(const HsaFunctions& functions) {
+  return reinterpret_cast<void* const*>(&functions);
 }
 
 // What needs a function that is not there goes without, as where the runtime fails.
@@ -98,6 +108,22 @@ bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
               &system_get_major_extension_table) &&
          Read(core, kCoreExecutableIterateAgentSymbols,
               &executable_iterate_agent_symbols);
+}
+
+void HsaFunctions::TakeRuntimes(const HsaFunctions& later, const ElfObject& runtime) {
+  auto* ours = reinterpret_cast<void**>(this);
+  for (size_t i = 0; i < kFunctions; ++i) {
+    void* function = All(later)[i];
+    // Our functions call them meanwhile.
+    if (runtime.Contains(function)) StoreRelease(&ours[i], function);
+  }
+}
+
+bool HsaFunctions::Has(const void* function) const {
+  for (size_t i = 0; function != nullptr && i < kFunctions; ++i) {
+    if (LoadRelaxed(&All(*this)[i]) == function) return true;
+  }
+  return false;
 }
 
 }  // namespace rocattach::collector

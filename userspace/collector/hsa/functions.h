@@ -7,6 +7,7 @@
 
 #include "userspace/collector/hsa/api_tables.h"
 #include "userspace/collector/hsa/batch_copy.h"
+#include "userspace/collector/hsa/elf_object.h"
 
 namespace rocattach::collector {
 
@@ -121,6 +122,11 @@ struct HsaFunctions {
   // AMD extension table is missing, one that fails is put in its place; nullptr only
   // where it says so.
   bool Load(const ApiTableRoot* root, const AmdSlots& slots);
+  // Of functions that were read from the same tables later, those that are the runtime's
+  // own. What is in the place of the others may be ours, or call ours.
+  void TakeRuntimes(const HsaFunctions& later, const ElfObject& runtime);
+  // Whether it is one of them.
+  bool Has(const void* function) const;
 };
 
 }  // namespace rocattach::collector

@@ -2,40 +2,11 @@
 #include "userspace/collector/hsa/ring_gate.h"
 
 namespace rocattach::collector {
-namespace {
-
-// Stores our functions in the place of others, which they call.
-class Swapper {
- public:
-  // `again`: they have been stored before.
-  Swapper(const ElfObject& runtime, bool again) : runtime_(runtime), again_(again) {}
-
-  template <typename F>
-  bool Swap(ApiTable* table, uint32_t slot, F ours, F* next) const {
-    if (slot == kNoSlot) return true;
-    auto there = reinterpret_cast<F>(LoadAcquire(&table->slots[slot]));
-    if (there == nullptr) return false;
-    if (there == ours) return true;
-    if (again_ && there != *next &&
-        !runtime_.Contains(reinterpret_cast<const void*>(there), 1, PF_X)) {
-      return true;
-    }
-    StoreRelease(next, there);
-    StoreRelease(&table->slots[slot], reinterpret_cast<void*>(ours));
-    return true;
-  }
-
- private:
-  const ElfObject& runtime_;
-  const bool again_;
-};
-
-}  // namespace
-
 struct GateHooks {
   template <auto kStore>
   static void Store(hsa_signal_t signal, hsa_signal_value_t value) {
     RingGate& g = g_ring_gate;
+    if (Unlikely(signal.handle == LoadRelaxed(&g.probe_)) && g.Probed()) return;
     uint32_t* inside = g.InsideOf(signal.handle);
     if (inside == nullptr) return (g.next_.*kStore)(signal, value);
     g.rings_.Enter(inside);
@@ -213,8 +184,115 @@ const char* RingGate::Install(const ApiTableRoot& root, const AmdSlots& slots,
   return why;
 }
 
+namespace {
+
+template <typename F>
+bool IsOurs(const ApiTable* table, uint32_t slot, F* ours) {
+  return slot == kNoSlot ||
+         LoadAcquire(&table->slots[slot]) == reinterpret_cast<void*>(ours);
+}
+
+}  // namespace
+
+template <auto kMember, typename F>
+bool RingGate::Swap(ApiTable* table, uint32_t slot, F ours, bool again) {
+  if (slot == kNoSlot) return true;
+  auto there = reinterpret_cast<F>(LoadAcquire(&table->slots[slot]));
+  if (there == nullptr) return false;
+  if (there == ours) return true;
+  // One that ours calls does not call ours.
+  if (again && there != next_.*kMember &&
+      !runtime_.Contains(reinterpret_cast<const void*>(there), 1, PF_X)) {
+    return true;
+  }
+  if (!again) first_.*kMember = there;
+  StoreRelease(&(next_.*kMember), there);
+  StoreRelease(&table->slots[slot], reinterpret_cast<void*>(ours));
+  return true;
+}
+
 void RingGate::StoreAgain() {
-  if (installed_) (void)Store(/*again=*/true);
+  using H = GateHooks;
+  // Queues may have been created without us.
+  if (!IsOurs(root_.core, kCoreQueueCreate, &H::QueueCreate) ||
+      !IsOurs(root_.amd_ext, slots_.queue_create, &H::AmdCreate)) {
+    StoreRelease(&any_signal_, 1u);
+  }
+  (void)Store(/*again=*/true);
+}
+
+RingGate::Way RingGate::Try(SignalStore store) {
+  const auto create = reinterpret_cast<decltype(&::hsa_signal_create)>(
+      LoadAcquire(&root_.core->slots[kCoreSignalCreate]));
+  const auto destroy = reinterpret_cast<decltype(&::hsa_signal_destroy)>(
+      LoadAcquire(&root_.core->slots[kCoreSignalDestroy]));
+  // One of the runtime's, since others may look at it.
+  hsa_signal_t signal = {};
+  if (create == nullptr || destroy == nullptr ||
+      create(1, 0, nullptr, &signal) != HSA_STATUS_SUCCESS) {
+    return Way::kUnknown;
+  }
+  StoreRelaxed(&probe_seen_, 0u);
+  StoreRelease(&probe_, signal.handle);
+  store(signal, 0);
+  StoreRelease(&probe_, uint64_t{UINT64_MAX});
+  (void)destroy(signal);
+  return LoadAcquire(&probe_seen_) != 0 ? Way::kReached : Way::kPassed;
+}
+
+// The SDK's function may have been put above ours, or above the runtime's after those
+// were restored. Ours may only be put above it in the second case: otherwise the two would
+// call each other forever.
+template <auto kStore>
+bool RingGate::StoreIsReached(CoreSlot slot, const void** there) {
+  void** entry = &root_.core->slots[slot];
+  const SignalStore ours = &GateHooks::Store<kStore>;
+  const auto store = reinterpret_cast<SignalStore>(LoadAcquire(entry));
+  *there = reinterpret_cast<const void*>(store);
+  if (store == ours) return true;
+  if (store == nullptr) return false;
+  const Way way = Try(store);
+  if (way != Way::kPassed || store != first_.*kStore) return way == Way::kReached;
+  StoreRelease(&(next_.*kStore), store);
+  StoreRelease(entry, reinterpret_cast<void*>(ours));
+  *there = reinterpret_cast<const void*>(ours);
+  return true;
+}
+
+bool RingGate::RingsAreReached() {
+  if (!installed_) return false;
+  StoreAgain();
+  using N = Next;
+  return StoreIsReached<&N::signal_store_relaxed>(kCoreSignalStoreRelaxed,
+                                                  &reached_[0]) &&
+         StoreIsReached<&N::signal_store_screlease>(kCoreSignalStoreScrelease,
+                                                    &reached_[1]) &&
+         StoreIsReached<&N::signal_silent_store_relaxed>(kCoreSignalSilentStoreRelaxed,
+                                                         &reached_[2]) &&
+         StoreIsReached<&N::signal_silent_store_screlease>(
+             kCoreSignalSilentStoreScrelease, &reached_[3]);
+}
+
+bool RingGate::RingsAreStillReached() const {
+  constexpr CoreSlot kSlots[] = {kCoreSignalStoreRelaxed, kCoreSignalStoreScrelease,
+                                 kCoreSignalSilentStoreRelaxed,
+                                 kCoreSignalSilentStoreScrelease};
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (LoadAcquire(&root_.core->slots[kSlots[i]]) != reached_[i]) return false;
+  }
+  return true;
+}
+
+// Nothing can be copied only to try.
+bool RingGate::CopiesAreReached() {
+  if (!installed_) return false;
+  StoreAgain();
+  using H = GateHooks;
+  const ApiTable* amd = root_.amd_ext;
+  return IsOurs(amd, slots_.memory_async_copy, &H::AsyncCopy) &&
+         IsOurs(amd, slots_.memory_async_copy_on_engine, &H::AsyncCopyOnEngine) &&
+         IsOurs(amd, slots_.memory_async_copy_rect, &H::AsyncCopyRect) &&
+         IsOurs(amd, slots_.memory_async_batch_copy, &H::AsyncBatchCopy);
 }
 
 const char* RingGate::Store(bool again) {
@@ -222,36 +300,36 @@ const char* RingGate::Store(bool again) {
   ApiTable* amd = root_.amd_ext;
   const AmdSlots& slots = slots_;
   using H = GateHooks;
-  const Swapper s(runtime_, again);
+  using N = Next;
   bool whole =
-      s.Swap(core, kCoreSignalStoreRelaxed, &H::Store<&Next::signal_store_relaxed>,
-             &next_.signal_store_relaxed) &&
-      s.Swap(core, kCoreSignalStoreScrelease, &H::Store<&Next::signal_store_screlease>,
-             &next_.signal_store_screlease) &&
-      s.Swap(core, kCoreSignalSilentStoreRelaxed,
-             &H::Store<&Next::signal_silent_store_relaxed>,
-             &next_.signal_silent_store_relaxed) &&
-      s.Swap(core, kCoreSignalSilentStoreScrelease,
-             &H::Store<&Next::signal_silent_store_screlease>,
-             &next_.signal_silent_store_screlease) &&
-      s.Swap(core, kCoreQueueCreate, &H::QueueCreate, &next_.queue_create) &&
-      s.Swap(core, kCoreQueueDestroy, &H::QueueDestroy, &next_.queue_destroy) &&
-      s.Swap(amd, slots.memory_async_copy, &H::AsyncCopy, &next_.memory_async_copy) &&
-      s.Swap(amd, slots.memory_async_copy_on_engine, &H::AsyncCopyOnEngine,
-             &next_.memory_async_copy_on_engine) &&
-      s.Swap(amd, slots.memory_async_copy_rect, &H::AsyncCopyRect,
-             &next_.memory_async_copy_rect) &&
-      s.Swap(amd, slots.memory_async_batch_copy, &H::AsyncBatchCopy,
-             &next_.memory_async_batch_copy) &&
-      s.Swap(amd, slots.queue_create, &H::AmdCreate, &next_.amd_queue_create);
+      Swap<&N::signal_store_relaxed>(core, kCoreSignalStoreRelaxed,
+                                     &H::Store<&N::signal_store_relaxed>, again) &&
+      Swap<&N::signal_store_screlease>(core, kCoreSignalStoreScrelease,
+                                       &H::Store<&N::signal_store_screlease>, again) &&
+      Swap<&N::signal_silent_store_relaxed>(core, kCoreSignalSilentStoreRelaxed,
+                                            &H::Store<&N::signal_silent_store_relaxed>,
+                                            again) &&
+      Swap<&N::signal_silent_store_screlease>(
+          core, kCoreSignalSilentStoreScrelease,
+          &H::Store<&N::signal_silent_store_screlease>, again) &&
+      Swap<&N::queue_create>(core, kCoreQueueCreate, &H::QueueCreate, again) &&
+      Swap<&N::queue_destroy>(core, kCoreQueueDestroy, &H::QueueDestroy, again) &&
+      Swap<&N::memory_async_copy>(amd, slots.memory_async_copy, &H::AsyncCopy, again) &&
+      Swap<&N::memory_async_copy_on_engine>(amd, slots.memory_async_copy_on_engine,
+                                            &H::AsyncCopyOnEngine, again) &&
+      Swap<&N::memory_async_copy_rect>(amd, slots.memory_async_copy_rect,
+                                       &H::AsyncCopyRect, again) &&
+      Swap<&N::memory_async_batch_copy>(amd, slots.memory_async_batch_copy,
+                                        &H::AsyncBatchCopy, again) &&
+      Swap<&N::amd_queue_create>(amd, slots.queue_create, &H::AmdCreate, again);
   // How often a program has opened the runtime is only known from the start on.
   if (whole && from_start_) {
     if (!again) {
       users_ = 1;
       kept_open_ = false;
     }
-    whole = s.Swap(core, kCoreInit, &H::Init, &next_.init) &&
-            s.Swap(core, kCoreShutDown, &H::ShutDown, &next_.shut_down);
+    whole = Swap<&N::init>(core, kCoreInit, &H::Init, again) &&
+            Swap<&N::shut_down>(core, kCoreShutDown, &H::ShutDown, again);
   }
   return whole ? nullptr : "the runtime's API table has a null entry";
 }

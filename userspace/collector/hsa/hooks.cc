@@ -120,6 +120,8 @@ void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
   HsaBackend& h = g_hsa;
   auto* q = static_cast<Queue*>(data);
   if (!p.Live() || LoadAcquire(&q->amd) == nullptr) return writer(packets, count);
+  // It is still there.
+  if (Unlikely(LoadRelaxed(&q->lost))) StoreRelaxed(&q->lost, false);
   bool recording = h.recording.Dispatches();
   if (!h.tracker.signals().ready()) h.PreparePoolOnOwnStack();
   RingHandle ring = p.rings.Mine();
@@ -249,6 +251,7 @@ hsa_status_t HookAmdQueueCreate(hsa_agent_t agent, QueueDescriptor* descriptors,
 hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
+  if (p.Live()) h.Regain(queue);
   Queue* q = p.Live() ? h.queues.FindByHandle(queue) : nullptr;
   if (p.Live()) h.old_queues.Destroying(queue);
   if (q == nullptr) return h.functions.queue_destroy(queue);
@@ -284,6 +287,7 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
 hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
+  if (p.Live()) h.Regain(queue);
   Queue* q = p.Live() && enable == 0 ? h.queues.FindByHandle(queue) : nullptr;
   if (q != nullptr) {
     RingHandle ring = p.rings.Mine();
@@ -374,11 +378,6 @@ hsa_status_t HookShutDown() {
   return status;
 }
 
-template <typename F>
-void Replace(ApiTable* table, uint32_t slot, F hook) {
-  if (slot != kNoSlot) StoreRelease(&table->slots[slot], reinterpret_cast<void*>(hook));
-}
-
 }  // namespace
 
 bool HooksInPlace(const ApiTableRoot* root) {
@@ -386,27 +385,36 @@ bool HooksInPlace(const ApiTableRoot* root) {
          reinterpret_cast<void*>(&HookQueueCreate);
 }
 
+void ReplaceEntry(ApiTable* table, uint32_t slot, void* hook) {
+  if (slot == kNoSlot) return;
+  void** entry = &table->slots[slot];
+  if (g_hsa.live.installed() && !g_hsa.live.IsBelowUs(LoadAcquire(entry))) return;
+  StoreRelease(entry, hook);
+}
+
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   ApiTable* core = root->core;
   ApiTable* amd = root->amd_ext;
-  Replace(core, kCoreQueueCreate, &HookQueueCreate);
-  Replace(core, kCoreQueueDestroy, &HookQueueDestroy);
+  ReplaceEntry(core, kCoreQueueCreate, &HookQueueCreate);
+  ReplaceEntry(core, kCoreQueueDestroy, &HookQueueDestroy);
   using F = HsaFunctions;
-  Replace(core, kCoreSignalLoadRelaxed, &HookSignalLoad<&F::signal_load_relaxed>);
-  Replace(core, kCoreSignalLoadScacquire, &HookSignalLoad<&F::signal_load_scacquire>);
-  Replace(core, kCoreSignalWaitRelaxed, &HookSignalWait<&F::signal_wait_relaxed>);
-  Replace(core, kCoreSignalWaitScacquire, &HookSignalWait<&F::signal_wait_scacquire>);
-  Replace(core, kCoreSignalStoreRelaxed, &HookSignalStoreRelaxed);
-  Replace(core, kCoreSignalStoreScrelease, &HookSignalStoreScrelease);
-  Replace(core, kCoreSignalSilentStoreRelaxed, &HookSignalSilentStoreRelaxed);
-  Replace(core, kCoreSignalSilentStoreScrelease, &HookSignalSilentStoreScrelease);
-  Replace(core, kCoreSignalDestroy, &HookSignalDestroy);
-  Replace(core, kCoreExecutableFreeze, &HookExecutableFreeze);
-  Replace(core, kCoreExecutableDestroy, &HookExecutableDestroy);
-  Replace(core, kCoreShutDown, &HookShutDown);
-  Replace(amd, slots.profiling_set_profiler_enabled, &HookSetProfilerEnabled);
-  Replace(amd, slots.queue_intercept_create, &HookInterceptCreate);
-  Replace(amd, slots.queue_create, &HookAmdQueueCreate);
+  ReplaceEntry(core, kCoreSignalLoadRelaxed, &HookSignalLoad<&F::signal_load_relaxed>);
+  ReplaceEntry(core, kCoreSignalLoadScacquire,
+               &HookSignalLoad<&F::signal_load_scacquire>);
+  ReplaceEntry(core, kCoreSignalWaitRelaxed, &HookSignalWait<&F::signal_wait_relaxed>);
+  ReplaceEntry(core, kCoreSignalWaitScacquire,
+               &HookSignalWait<&F::signal_wait_scacquire>);
+  ReplaceEntry(core, kCoreSignalStoreRelaxed, &HookSignalStoreRelaxed);
+  ReplaceEntry(core, kCoreSignalStoreScrelease, &HookSignalStoreScrelease);
+  ReplaceEntry(core, kCoreSignalSilentStoreRelaxed, &HookSignalSilentStoreRelaxed);
+  ReplaceEntry(core, kCoreSignalSilentStoreScrelease, &HookSignalSilentStoreScrelease);
+  ReplaceEntry(core, kCoreSignalDestroy, &HookSignalDestroy);
+  ReplaceEntry(core, kCoreExecutableFreeze, &HookExecutableFreeze);
+  ReplaceEntry(core, kCoreExecutableDestroy, &HookExecutableDestroy);
+  ReplaceEntry(core, kCoreShutDown, &HookShutDown);
+  ReplaceEntry(amd, slots.profiling_set_profiler_enabled, &HookSetProfilerEnabled);
+  ReplaceEntry(amd, slots.queue_intercept_create, &HookInterceptCreate);
+  ReplaceEntry(amd, slots.queue_create, &HookAmdQueueCreate);
   InstallCopyHooks(root, slots);
   InstallMemoryHooks(root, slots);
 }
@@ -414,12 +422,13 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
 void HookRuntimeInit() {
   HsaBackend& h = g_hsa;
   // The runtime resets its table on unloading; the memory is static and remains.
-  if (h.core_table != nullptr) Replace(h.core_table, kCoreInit, &HookInit);
+  if (h.core_table != nullptr) ReplaceEntry(h.core_table, kCoreInit, &HookInit);
 }
 
 void UnhookInit(ApiTable* core) {
   if (core->slots[kCoreInit] == reinterpret_cast<void*>(&HookInit)) {
-    Replace(core, kCoreInit, g_hsa.functions.init);
+    StoreRelease(&core->slots[kCoreInit],
+                 reinterpret_cast<void*>(g_hsa.functions.init));
   }
 }
 

@@ -11,6 +11,13 @@ namespace rocattach::collector {
 // functions over ours. Then nothing must be replaced, and our functions call the same
 // functions as before: those of the SDK would call ours again.
 bool HooksInPlace(const ApiTableRoot* root);
+// Stores one of our functions in a table, unless the place belongs to another tool whose
+// function calls ours: the two would call each other forever. Nothing for kNoSlot.
+void ReplaceEntry(ApiTable* table, uint32_t slot, void* hook);
+template <typename F>
+void ReplaceEntry(ApiTable* table, uint32_t slot, F* hook) {
+  ReplaceEntry(table, slot, reinterpret_cast<void*>(hook));
+}
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
 // Those of them that copy memory, and those that allocate and free it.

@@ -51,9 +51,7 @@ const char* LiveEntry::Install(const void* window, bool late) {
   // those of a tool that calls ours. The functions that they call in turn are already
   // known.
   if (!known_ || TableIsTheRuntimes()) {
-    if (!h.functions.Load(&tables_.root, tables_.slots)) {
-      return "the runtime's API table has a null entry";
-    }
+    if (const char* unread = LoadFunctions(); unread != nullptr) return unread;
     h.UseTables(tables_);
     h.core_table = tables_.root.core;
     h.FindQueueOwner(tables_.root.core);
@@ -76,31 +74,113 @@ void LiveEntry::Restore() {
   HookRuntimeInit();
 }
 
-void LiveEntry::StoreAgain() {
-  if (!late_ || !installed_) return;
-  if (!TableIsTheRuntimes()) {
-    taken_out_ = false;
-    return;
-  }
-  // 1. The tool is storing the runtime's functions, one after the other.
-  // 2. We look, and see some of them; the others still call ours, through the tool's.
-  // 3. If we stored ours above those, they would call themselves.
-  // So all of them must have been there for some milliseconds.
-  if (!taken_out_) {
-    taken_out_ = true;
-    return;
-  }
-  taken_out_ = false;
-  if (!IndicesAreTheRuntimes(tables_)) return;
+// Once they are known, only the runtime's own replace them: the others that are in the
+// table may be ours, or call ours.
+const char* LiveEntry::LoadFunctions() {
   HsaFunctions now = {};
-  if (!now.Load(&tables_.root, tables_.slots)) return;
-  g_hsa.functions = now;
+  if (!now.Load(&tables_.root, tables_.slots)) {
+    return "the runtime's API table has a null entry";
+  }
+  if (known_) {
+    g_hsa.functions.TakeRuntimes(now, tables_.runtime);
+  } else {
+    g_hsa.functions = now;
+  }
+  return nullptr;
+}
+
+// One that ours call cannot call ours in turn: the two would have called each other
+// forever before.
+bool LiveEntry::IsBelowUs(const void* function) const {
+  return tables_.runtime.Contains(function) || g_hsa.functions.Has(function);
+}
+
+bool LiveEntry::AnyIsBelowUs() const {
+  constexpr CoreSlot kSlots[] = {kCoreShutDown,           kCoreQueueCreate,
+                                 kCoreQueueDestroy,       kCoreSignalDestroy,
+                                 kCoreSignalStoreRelaxed, kCoreSignalStoreScrelease,
+                                 kCoreExecutableDestroy,  kCoreExecutableFreeze};
+  static_assert(sizeof(kSlots) / sizeof(*kSlots) == kWatched);
+  for (uint32_t i = 0; i < kWatched; ++i) {
+    const void* there = LoadAcquire(&tables_.root.core->slots[kSlots[i]]);
+    if (Likely(there == LoadRelaxed(&not_below_[i]))) continue;
+    if (IsBelowUs(there)) return true;
+    StoreRelaxed(&not_below_[i], there);
+  }
+  return false;
+}
+
+void LiveEntry::StoreAgain(RingHandle* ring) {
+  if (!late_ || !installed_) return;
+  const bool out = AnyIsBelowUs();
+  const bool was_out = LoadRelaxed(&taken_out_) != 0;
+  if (!out && !was_out) return;
+  StoreRelaxed(&taken_out_, 1u);
+  const uint64_t now = BootNs();
+  if (!was_out) {
+    WaitBeforeStore(now);
+  } else if (now < store_ns_ || (named_ && !IndicesAreTheRuntimes(tables_))) {
+    return;
+  }
+  if (!g_hsa.LoseTrack(ring)) return;
+  // The tool may just now be storing the runtime's functions, one after the other.
+  if (!was_out) return;
+  const char* why = out ? StoreNow() : nullptr;
+  if (why != nullptr) return NameFailure(why);
+  if (!g_hsa.RuntimeIsTheSame()) {
+    g_hsa.CountLost(ring);
+    g_hsa.ForgetLastRuntime(ring);
+  }
+  if (named_) {
+    g_process.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, g_hsa.live_reason->reason,
+                             g_hsa.live_reason->text);
+  }
+  named_ = false;
+  stored_ns_ = now;
+  StoreRelaxed(&taken_out_, 0u);
+}
+
+// Each time the program's kernels are read again, which takes a thread of the program
+// milliseconds: not all the time where a tool puts the tables back all the time.
+void LiveEntry::WaitBeforeStore(uint64_t now_ns) {
+  constexpr uint64_t kShortestNs = 4'000'000, kLongestNs = 256'000'000;
+  constexpr uint64_t kQuietNs = 10'000'000'000;
+  const bool again = stored_ns_ != 0 && now_ns - stored_ns_ < kQuietNs;
+  wait_ns_ = !again                      ? kShortestNs
+             : 2 * wait_ns_ < kLongestNs ? 2 * wait_ns_
+                                         : kLongestNs;
+  store_ns_ = now_ns + wait_ns_;
+}
+
+void LiveEntry::NameFailure(const char* why) {
+  if (!named_) {
+    g_process.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, g_hsa.live_reason->reason,
+                             why);
+  }
+  named_ = true;
+}
+
+const char* LiveEntry::StoreNow() {
+  if (!IndicesAreTheRuntimes(tables_)) {
+    return "nothing is recorded any more: another profiler has put the runtime's API "
+           "table back, and gives out write indices itself";
+  }
+  if (LoadFunctions() != nullptr) {
+    return "nothing is recorded any more: another tool has put the runtime's API table "
+           "back, with a null entry";
+  }
   Restore();
+  return nullptr;
 }
 
 bool LiveEntry::TryArm() {
   Process& p = g_process;
-  if (!p.guard.Ours() || LoadAcquire(&p.phase) != kPhaseLoaded) return false;
+  if (!p.guard.Ours()) return false;
+  const uint32_t phase = LoadAcquire(&p.phase);
+  // Unloaded: the runtime may have been started again without our knowledge.
+  if (phase != kPhaseLoaded && phase != kPhaseUnloaded && phase != kPhaseArmed) {
+    return false;
+  }
   if (__atomic_exchange_n(&arming_, 1u, __ATOMIC_ACQUIRE) != 0) return false;
   ErrnoKeeper keep_errno;
   ArmIfOpen();
@@ -110,6 +190,7 @@ bool LiveEntry::TryArm() {
 
 void LiveEntry::ArmIfOpen() {
   const uint32_t phase = LoadAcquire(&g_process.phase);
+  if (phase == kPhaseArmed) return g_hsa.ReadLostKernels();
   if (!installed_ || (phase != kPhaseLoaded && phase != kPhaseUnloaded)) return;
   // The call that leads here may need much less stack than this.
   bool armed = false;

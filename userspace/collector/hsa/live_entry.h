@@ -6,6 +6,7 @@
 #include <hsa/hsa.h>
 
 #include "userspace/collector/common/process.h"
+#include "userspace/collector/common/ring.h"
 #include "userspace/collector/common/sleeping_lock.h"
 #include "userspace/collector/hsa/live_table.h"
 
@@ -30,6 +31,15 @@ namespace rocattach::collector {
 // 2. The runtime shuts down, or only decrements its count.
 // 3. If its table has lost our functions, or it is closed, it was the last one: queues are
 //    forgotten without reading them, and our functions are stored again.
+//
+// In a late attach our functions are above those of a tool that was there, and gone when
+// it puts the tables back as they were before it came. Then calls pass without us.
+// 1. A call that must not pass goes below us: nothing that the application may destroy is
+//    read any more (HsaBackend::LoseTrack()).
+// 2. Some milliseconds later our functions are stored again, each where the runtime's own
+//    is, or the one that ours calls.
+// 3. Kernels are read again, as at the attach, and a queue is tracked again when the
+//    application comes back with it.
 class LiveEntry {
  public:
   // At the window: finds the tables and stores our functions. nullptr, or the reason
@@ -44,7 +54,7 @@ class LiveEntry {
   // For hooks that every dispatch passes: true if the collector is armed. In a late
   // attach the first one arms it, and others that come meanwhile are not recorded.
   bool IsReady() {
-    if (Likely(g_process.Live())) return true;
+    if (Likely(g_process.Live()) && Likely(!KernelsAreLost())) return true;
     return late_ && TryArm();
   }
 
@@ -69,11 +79,29 @@ class LiveEntry {
   void Restore();
 
   // For our thread, now and then, while the collector is armed and the runtime cannot be
-  // shut down. In a late attach our functions are above those of a tool that was there,
-  // and gone when it puts the tables back as they were before it came. Stores them again
-  // if the table has had the runtime's own since the call before; what was submitted
-  // meanwhile is found in the queues.
-  void StoreAgain();
+  // shut down through us. Stores our functions again if they were gone at the call before
+  // as well.
+  void StoreAgain(RingHandle* ring);
+  // Calls that must not pass without us may do so, or may have done so since StoreAgain()
+  // has looked: what the application may destroy must not be read.
+  bool TakenOut() const {
+    return late_ && installed_ && (LoadRelaxed(&taken_out_) != 0 || AnyIsBelowUs());
+  }
+  // Where it is worth while to look again soon.
+  bool StoresSoon() const { return TakenOut() && !named_; }
+  // Whether a function in the tables is the runtime's own, or one that ours call. All
+  // others are ours, or of a tool above us, whose functions call ours.
+  bool IsBelowUs(const void* function) const;
+  static bool RuntimeIsOpen();
+
+  // Kernels may have been loaded and destroyed without our knowledge.
+  void LoseKernels() { __atomic_fetch_add(&kernels_lost_, 1u, __ATOMIC_RELEASE); }
+  // How often that was so, and for which of these times they have been read again.
+  uint32_t kernels_lost() const { return LoadAcquire(&kernels_lost_); }
+  void KernelsRead(uint32_t lost) { StoreRelease(&kernels_read_, lost); }
+  bool KernelsAreLost() const {
+    return LoadRelaxed(&kernels_lost_) != LoadRelaxed(&kernels_read_);
+  }
 
   // What a forked child keeps: the tables are part of its memory.
   void KeepInChild(const LiveEntry& parent) {
@@ -84,11 +112,21 @@ class LiveEntry {
  private:
   // Arms the collector, unless another thread is doing so. True if it is armed.
   bool TryArm();
-  static bool RuntimeIsOpen();
+  // Reads the functions that ours call. nullptr, or the reason why not.
+  const char* LoadFunctions();
+  // Whether a function is below us where a call that passes without us does harm.
+  bool AnyIsBelowUs() const;
+  // Sets when they are to be stored at the earliest.
+  void WaitBeforeStore(uint64_t now_ns);
+  // Stores ours in the place of those. nullptr, or the reason why not.
+  const char* StoreNow();
+  void NameFailure(const char* why);
   // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
   // The same for the functions that reserve packets, where ours count as the runtime's.
   static bool IndicesAreTheRuntimes(const LiveTables& tables);
+
+  static constexpr uint32_t kWatched = 8;
 
   LiveTables tables_ = {};
   bool known_ = false;      // the tables have been found, by us or before a fork
@@ -99,7 +137,13 @@ class LiveEntry {
   // has it.
   SleepingLock life_lock_;
   uint32_t phase_before_ = 0;  // with that lock, during hsa_shut_down
-  bool taken_out_ = false;     // as StoreAgain() saw it last
+  // What AnyIsBelowUs() has found in the entries that it looks at.
+  mutable const void* not_below_[kWatched] = {};
+  uint32_t taken_out_ = 0;  // 1: StoreAgain() has found them gone
+  bool named_ = false;      // why they cannot be stored has been said
+  uint64_t stored_ns_ = 0;  // when StoreAgain() has stored them last
+  uint64_t wait_ns_ = 0, store_ns_ = 0;
+  uint32_t kernels_lost_ = 0, kernels_read_ = 0;
 };
 
 }  // namespace rocattach::collector

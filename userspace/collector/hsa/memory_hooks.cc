@@ -90,14 +90,10 @@ hsa_status_t HookMemoryFree(void* address) {
 }  // namespace
 
 void InstallMemoryHooks(ApiTableRoot* root, const AmdSlots& slots) {
-  const auto replace = [](ApiTable* table, uint32_t slot, auto hook) {
-    if (slot == kNoSlot) return;
-    StoreRelease(&table->slots[slot], reinterpret_cast<void*>(hook));
-  };
-  replace(root->core, kCoreMemoryAllocate, &HookMemoryAllocate);
-  replace(root->core, kCoreMemoryFree, &HookMemoryFree);
-  replace(root->amd_ext, slots.memory_pool_allocate, &HookPoolAllocate);
-  replace(root->amd_ext, slots.memory_pool_free, &HookPoolFree);
+  ReplaceEntry(root->core, kCoreMemoryAllocate, &HookMemoryAllocate);
+  ReplaceEntry(root->core, kCoreMemoryFree, &HookMemoryFree);
+  ReplaceEntry(root->amd_ext, slots.memory_pool_allocate, &HookPoolAllocate);
+  ReplaceEntry(root->amd_ext, slots.memory_pool_free, &HookPoolFree);
 }
 
 }  // namespace rocattach::collector

@@ -30,35 +30,30 @@ void HookStore(const hsa_queue_t* queue, uint64_t value) {
   (g_hsa.functions.*kFunction)(queue, value);
 }
 
-template <typename F>
-void Replace(ApiTable* core, CoreSlot slot, F hook) {
-  StoreRelease(&core->slots[slot], reinterpret_cast<void*>(hook));
-}
-
 }  // namespace
 
 void InstallOldQueueHooks(ApiTable* core) {
   using F = HsaFunctions;
-  Replace(core, kCoreQueueStoreWriteIndexRelaxed,
-          &HookStore<&F::queue_store_write_index_relaxed>);
-  Replace(core, kCoreQueueStoreWriteIndexScrelease,
-          &HookStore<&F::queue_store_write_index_screlease>);
-  Replace(core, kCoreQueueCasWriteIndexScacqScrel,
-          &HookCas<&F::queue_cas_write_index_scacq_screl>);
-  Replace(core, kCoreQueueCasWriteIndexScacquire,
-          &HookCas<&F::queue_cas_write_index_scacquire>);
-  Replace(core, kCoreQueueCasWriteIndexRelaxed,
-          &HookCas<&F::queue_cas_write_index_relaxed>);
-  Replace(core, kCoreQueueCasWriteIndexScrelease,
-          &HookCas<&F::queue_cas_write_index_screlease>);
-  Replace(core, kCoreQueueAddWriteIndexScacqScrel,
-          &HookAdd<&F::queue_add_write_index_scacq_screl>);
-  Replace(core, kCoreQueueAddWriteIndexScacquire,
-          &HookAdd<&F::queue_add_write_index_scacquire>);
-  Replace(core, kCoreQueueAddWriteIndexRelaxed,
-          &HookAdd<&F::queue_add_write_index_relaxed>);
-  Replace(core, kCoreQueueAddWriteIndexScrelease,
-          &HookAdd<&F::queue_add_write_index_screlease>);
+  ReplaceEntry(core, kCoreQueueStoreWriteIndexRelaxed,
+               &HookStore<&F::queue_store_write_index_relaxed>);
+  ReplaceEntry(core, kCoreQueueStoreWriteIndexScrelease,
+               &HookStore<&F::queue_store_write_index_screlease>);
+  ReplaceEntry(core, kCoreQueueCasWriteIndexScacqScrel,
+               &HookCas<&F::queue_cas_write_index_scacq_screl>);
+  ReplaceEntry(core, kCoreQueueCasWriteIndexScacquire,
+               &HookCas<&F::queue_cas_write_index_scacquire>);
+  ReplaceEntry(core, kCoreQueueCasWriteIndexRelaxed,
+               &HookCas<&F::queue_cas_write_index_relaxed>);
+  ReplaceEntry(core, kCoreQueueCasWriteIndexScrelease,
+               &HookCas<&F::queue_cas_write_index_screlease>);
+  ReplaceEntry(core, kCoreQueueAddWriteIndexScacqScrel,
+               &HookAdd<&F::queue_add_write_index_scacq_screl>);
+  ReplaceEntry(core, kCoreQueueAddWriteIndexScacquire,
+               &HookAdd<&F::queue_add_write_index_scacquire>);
+  ReplaceEntry(core, kCoreQueueAddWriteIndexRelaxed,
+               &HookAdd<&F::queue_add_write_index_relaxed>);
+  ReplaceEntry(core, kCoreQueueAddWriteIndexScrelease,
+               &HookAdd<&F::queue_add_write_index_screlease>);
 }
 
 }  // namespace rocattach::collector

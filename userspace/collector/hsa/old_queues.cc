@@ -68,6 +68,8 @@ void OldQueues::RemovePending(Pending* pending) {
 void OldQueues::See(const hsa_queue_t* handle) {
   const hsa_queue_t* queue = Hardware(handle);
   if (queue != handle && IsKnown(queue)) return;
+  if (g_hsa.live.TakenOut()) return;
+  g_hsa.Regain(queue);
   TinyLockHolder hold(lock_);
   // The registry has those that were created since, and those that are tracked.
   if (HasPackets(queue) && g_hsa.queues.FindByHandle(queue) == nullptr &&
@@ -153,8 +155,10 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
 
 Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
                                  RingHandle* ring) {
-  if (!MayBeDoorbell(signal)) return nullptr;
+  if (!MayBeDoorbell(signal) || g_hsa.live.TakenOut()) return nullptr;
   HsaBackend& h = g_hsa;
+  const auto& raw = *reinterpret_cast<const amd_signal_t*>(signal.handle);
+  if (IsDoorbell(raw)) h.Regain(reinterpret_cast<const hsa_queue_t*>(raw.queue_ptr));
   TinyLockHolder hold(lock_);
   if (Queue* q = h.queues.Find(signal.handle); q != nullptr) return q;
   Pending* pending = PendingByDoorbell(signal);
@@ -196,6 +200,7 @@ void OldQueues::Forget() {
   for (const hsa_queue_t*& known : known_) {
     StoreRelaxed(&known, static_cast<const hsa_queue_t*>(nullptr));
   }
+  for (uint64_t& excluded : excluded_) excluded = 0;
 }
 
 }  // namespace rocattach::collector

@@ -60,7 +60,7 @@ class OldQueues {
   void Exclude(hsa_signal_t doorbell);
   // hsa_queue_destroy is about to run.
   void Destroying(const hsa_queue_t* queue);
-  // The runtime has shut down.
+  // The runtime has shut down, or queues may have been destroyed without our knowledge.
   void Forget();
 
  private:

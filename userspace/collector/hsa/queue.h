@@ -28,8 +28,9 @@ struct Queue {
   bool reserved = false;       // the registry's: taken
   hsa_signal_t doorbell = {};
   uint8_t* packets = nullptr;
-  uint32_t mask = 0;  // packets in the ring, minus one
-  uint32_t id = 0;    // dictionary
+  uint32_t mask = 0;    // packets in the ring, minus one
+  uint32_t id = 0;      // dictionary
+  uint64_t hsa_id = 0;  // the runtime's own number
   Agent agent = {};
   bool intercepted = false;
   // Several threads may ring for it, with values in any order.
@@ -57,6 +58,9 @@ struct Queue {
   Patience patience;  // of those that have seen something end
   // Being destroyed: `amd` must not be accessed. Read without the lock as well.
   bool closing = false;
+  // Calls may have passed without us: whether there still is such a queue is not known, and
+  // only what has a signal of ours is followed. Read without the lock as well.
+  bool lost = false;
   bool profiled = false;   // the GPU writes timestamps
   uint64_t looked = 0;     // value of `rung` when packets were last checked
   uint64_t next = 0;       // first packet that has not been captured
@@ -89,6 +93,9 @@ inline uint64_t WriteIndex(const Queue& q) {
   return __atomic_load_n(const_cast<const uint64_t*>(&q.amd->write_dispatch_id),
                          __ATOMIC_ACQUIRE);
 }
+
+// Whether that is still the queue: HSA has the runtime give no number twice.
+bool IsSame(const Queue& q, const amd_queue_t& now);
 
 }  // namespace rocattach::collector
 

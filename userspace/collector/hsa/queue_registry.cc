@@ -4,12 +4,18 @@
 
 namespace rocattach::collector {
 
+bool IsSame(const Queue& q, const amd_queue_t& now) {
+  const hsa_queue_t& queue = now.hsa_queue;
+  return queue.id == q.hsa_id && queue.base_address == q.packets &&
+         queue.doorbell_signal.handle == q.doorbell.handle && queue.size == q.mask + 1;
+}
+
 Queue* QueueRegistry::Add() {
   TinyLockHolder hold(lock_);
   for (uint32_t i = 0; i < count_; ++i) {
     if (queues_[i]->reserved) continue;
     queues_[i]->reserved = true;
-    queues_[i]->in_device = queues_[i]->has_metadata = false;
+    queues_[i]->in_device = queues_[i]->has_metadata = queues_[i]->lost = false;
     return queues_[i];
   }
   if (count_ == kMax) return nullptr;
@@ -61,7 +67,7 @@ Queue* QueueRegistry::FindByHandle(const hsa_queue_t* handle) const {
     // 1. A destroys its queue, and is preempted on its way from the runtime to Free().
     // 2. B creates a queue, at the same address, and destroys it: it must not find A's
     //    entry, or its own would remain with freed memory.
-    if (LoadRelaxed(&queue->closing)) continue;
+    if (LoadRelaxed(&queue->closing) || LoadRelaxed(&queue->lost)) continue;
     if (reinterpret_cast<const hsa_queue_t*>(LoadRelaxed(&queue->amd)) == handle) {
       return queue;
     }

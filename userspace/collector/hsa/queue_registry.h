@@ -33,7 +33,7 @@ class QueueRegistry {
     }
     return nullptr;
   }
-  // By the application's handle; nullptr if unknown. Not for hot paths.
+  // By the application's handle; nullptr if unknown or lost. Not for hot paths.
   Queue* FindByHandle(const hsa_queue_t* handle) const;
 
   // Entries that have ever been used, for iteration; those with amd == nullptr are

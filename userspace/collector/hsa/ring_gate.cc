@@ -74,7 +74,10 @@ bool RingGate::Fence(uint64_t end_ns) {
 }
 
 bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
-  StoreAgain();
+  if (!RingsAreReached()) {
+    *unfinished = Unfinished();
+    return false;
+  }
   const uint64_t end_ns = BootNs() + limit_ns;
   const uint64_t give_up_ns = end_ns + kLongestSwitchNs;
   rings_.Close(Gate::kClosing, give_up_ns);
@@ -86,7 +89,8 @@ bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
       // Packets that did not fit into a queue are passed on by the runtime's thread.
       if (!AnyoneInside() && Unfinished() == 0 &&
           __atomic_load_n(&begun_, __ATOMIC_SEQ_CST) == begun) {
-        return true;
+        if (RingsAreStillReached()) return true;
+        break;
       }
       rings_.Close(Gate::kClosing, give_up_ns);
     }
@@ -104,7 +108,7 @@ bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
 }
 
 bool RingGate::HoldCopies(uint64_t limit_ns) {
-  StoreAgain();
+  if (!CopiesAreReached()) return false;
   const uint64_t end_ns = BootNs() + limit_ns;
   copies_.Close(Gate::kClosed, end_ns + kLongestSwitchNs);
   for (uint32_t round = 0; __atomic_load_n(&inside_copies_, __ATOMIC_SEQ_CST) != 0;

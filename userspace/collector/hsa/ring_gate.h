@@ -45,12 +45,15 @@ class RingGate {
   }
 
   // The SDK may put the runtime's tables back as they were, and its functions into them
-  // again, at any time. Stores ours again where they are not, and what they called, or
-  // the runtime's own, is there instead. A function of anybody else calls ours.
-  void StoreAgain();
+  // again, at any time. Stores ours again where the function that they called, or the
+  // runtime's own, is there instead. Any other function may call ours, or what was there
+  // before: whether it does is tried. False if calls do not come through the gates, or
+  // nothing tells.
+  bool RingsAreReached();
+  bool CopiesAreReached();
 
   // True: no dispatch is in flight, and none begins until OpenRings(). Otherwise
-  // `unfinished` are in flight, and the gate is open.
+  // `unfinished` are in flight, and the gate is open; or RingsAreReached() is false.
   bool HoldRings(uint64_t limit_ns, uint32_t* unfinished);
   void OpenRings() { rings_.Open(); }
   // The end of the process: no dispatch enters the SDK for so long.
@@ -70,7 +73,7 @@ class RingGate {
   void WakeRuntime();
 
   // True: no thread is submitting a copy, and none does until OpenCopies(). Otherwise
-  // the gate is open.
+  // the gate is open, or CopiesAreReached() is false.
   bool HoldCopies(uint64_t limit_ns);
   void OpenCopies() { copies_.Open(); }
   // Copies that are submitted from now on are counted, or not.
@@ -133,10 +136,33 @@ class RingGate {
   bool Fence(uint64_t end_ns);
   static void OnFence(void* self);
 
+  // One of the entries that our functions are in.
+  // Stores ours there, unless that may be so already: `again` if it has been before.
+  template <auto kMember, typename F>
+  bool Swap(ApiTable* table, uint32_t slot, F ours, bool again);
   const char* Store(bool again);
+  void StoreAgain();
+  // Whether what is in a table's entry comes to ours.
+  enum class Way { kReached, kPassed, kUnknown };
+  using SignalStore = void (*)(hsa_signal_t signal, hsa_signal_value_t value);
+  Way Try(SignalStore store);
+  // Our function has been called for the signal that Try() stores to.
+  bool Probed() {
+    StoreRelease(&probe_seen_, 1u);
+    return true;
+  }
+  template <auto kStore>
+  bool StoreIsReached(CoreSlot slot, const void** there);
+  // The entries are as RingsAreReached() has found them.
+  bool RingsAreStillReached() const;
 
   Gate rings_, copies_;
   Next next_ = {};
+  Next first_ = {};  // of the profiler, as presented
+  uint64_t probe_ =
+      UINT64_MAX;  // a signal of ours: stores to it only show that they come
+  uint32_t probe_seen_ = 0;
+  const void* reached_[4] = {};  // the stores in the table, as of RingsAreReached()
   ApiTableRoot root_ = {};
   AmdSlots slots_;
   ElfObject runtime_;  // nothing if the tables are in no library

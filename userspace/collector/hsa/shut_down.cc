@@ -13,8 +13,10 @@ constexpr uint32_t kExitPatienceMsec = 50;
 // to free. Publishes what has finished; the rest may still finish, unless this is the
 // end.
 void HsaBackend::PublishFinished(RingHandle* ring) {
+  if (live.TakenOut()) (void)LoseTrack(ring);
   CatchUpAll(ring);
   HarvestAll(ring, /*rest_too=*/false);
+  CountLost(ring);
 }
 
 // The runtime has freed its queues, or is about to. They must not be read.
@@ -67,17 +69,22 @@ void HsaBackend::PrepareForShutDown() {
   PublishFinished(&ring);
 }
 
+void HsaBackend::ForgetLastRuntime(RingHandle* ring) {
+  Process& p = g_process;
+  // From here on another thread may open the runtime again without our hook for
+  // hsa_init, which the table had lost. Then the first use of the runtime arms us,
+  // and that waits for this lock.
+  TinyLockHolder hold(p.start_lock);
+  StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
+  live.Restore();
+  ForgetRuntime(ring);
+}
+
 void HsaBackend::FinishShutDown(bool last) {
   Process& p = g_process;
   if (last) {
-    // From here on another thread may open the runtime again without our hook for
-    // hsa_init, which the table had lost. Then the first use of the runtime arms us,
-    // and that waits for this lock.
-    TinyLockHolder hold(p.start_lock);
-    StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
-    live.Restore();
     RingHandle ring = p.rings.Mine();
-    ForgetRuntime(&ring);
+    ForgetLastRuntime(&ring);
   }
   runtime_lock.Unlock();
   p.worker.Wake();

@@ -24,6 +24,13 @@ PlanResult SdkCounting::Start(RingHold* hold) {
   retry_ns_ = 0;
   if (service_.on) return PlanResult();
   if (!hold->Begin(kSwitchNs)) {
+    if (!g_ring_gate.RingsAreReached()) {
+      return PlanResult::Error(
+          ROCATTACH_PLAN_ERROR_CONFLICT, EBUSY,
+          "counting was not switched on: another tool has changed the runtime's API "
+          "table, dispatches cannot be held, and with some in flight rocprofiler-sdk "
+          "may block the program. Nothing has changed");
+    }
     return PlanResult::Error(
         ROCATTACH_PLAN_ERROR_CONFLICT, EBUSY,
         "counting was not switched on: %u dispatches had not finished after %u ms, and "

@@ -42,6 +42,13 @@ inline hsa_status_t CreateQueueBelow(hsa_agent_t, uint32_t, hsa_queue_type32_t,
   return HSA_STATUS_SUCCESS;
 }
 
+// A signal of the runtime, for whoever wants one.
+inline hsa_status_t CreateSignalBelow(hsa_signal_value_t, uint32_t, const hsa_agent_t*,
+                                      hsa_signal_t* signal) {
+  signal->handle = 0x3000;
+  return HSA_STATUS_SUCCESS;
+}
+
 // The tables as the profiler presents them, with the gate above it. The gate is one for
 // the process, as the functions in a table get no object.
 class GatedRuntime : public testing::Test {
@@ -60,6 +67,9 @@ class GatedRuntime : public testing::Test {
           kCoreSignalSilentStoreRelaxed, kCoreSignalSilentStoreScrelease}) {
       set(core(), slot, &StoreBelow);
     }
+    set(core(), kCoreSignalCreate, &CreateSignalBelow);
+    set(
+        core(), kCoreSignalDestroy, +[](hsa_signal_t) { return HSA_STATUS_SUCCESS; });
     set(core(), kCoreQueueCreate, &CreateQueueBelow);
     set(
         core(), kCoreQueueDestroy, +[](hsa_queue_t*) { return HSA_STATUS_SUCCESS; });

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "tests/unit/collector/hsa/gated_runtime.h"
+#include "tests/unit/collector/hsa/table_runtime/table_runtime.h"
+#include "userspace/collector/hsa/live_table.h"
 
 namespace rocattach::collector {
 namespace {
@@ -164,9 +166,100 @@ TEST_F(RingGateTest, AToolAboveStaysThere) {
   ASSERT_TRUE(g_ring_gate.HoldRings(kSecond, &unfinished_));
   EXPECT_EQ(slot, reinterpret_cast<void*>(&StoreAbove));
   g_ring_gate.OpenRings();
+  EXPECT_EQ(runtime_.stores, 0) << "what was tried has gone no further than to ours";
+  const int before = stores_above;
   Ring(kDoorbell);
-  EXPECT_EQ(stores_above, 1);
+  EXPECT_EQ(stores_above, before + 1);
   EXPECT_EQ(runtime_.stores, 1);
+}
+
+void StorePast(hsa_signal_t, hsa_signal_value_t) {}
+
+// One that was put there after the tables had been restored calls what they had then.
+TEST_F(RingGateTest, NothingIsHeldWhereCallsGoPastTheGate) {
+  core()->slots[kCoreSignalStoreScrelease] = reinterpret_cast<void*>(&StorePast);
+  EXPECT_FALSE(g_ring_gate.HoldRings(kSecond, &unfinished_));
+  EXPECT_FALSE(g_ring_gate.RingsAreReached());
+  EXPECT_EQ(core()->slots[kCoreSignalStoreScrelease],
+            reinterpret_cast<void*>(&StorePast));
+  Ring(kDoorbell);  // the gate is open
+  EXPECT_EQ(runtime_.stores, 1);
+  EXPECT_TRUE(g_ring_gate.HoldCopies(kSecond));
+  g_ring_gate.OpenCopies();
+}
+
+// Nor is it said to be, where that cannot be tried.
+TEST_F(RingGateTest, NothingIsHeldWhereItIsNotKnown) {
+  core()->slots[kCoreSignalStoreRelaxed] = reinterpret_cast<void*>(&StorePast);
+  core()->slots[kCoreSignalCreate] = nullptr;
+  EXPECT_FALSE(g_ring_gate.HoldRings(kSecond, &unfinished_));
+  void*& copy = amd()->slots[kCopySlot];
+  copy = reinterpret_cast<void*>(&StorePast);
+  EXPECT_FALSE(g_ring_gate.HoldCopies(kSecond));
+}
+
+// A profiler whose functions are in the tables of a runtime, and what they call.
+class WrappedTables : public testing::Test {
+ protected:
+  void SetUp() override {
+    g_runtime = &below_;
+    wrapped_ = nullptr;
+    g_process.guard.Arm();
+    g_ring_gate.StartAnewInChild();
+    ASSERT_TRUE(runtime_.loaded()) << dlerror();
+    ASSERT_STREQ(FindLiveTables(runtime_.window(), &tables_), nullptr);
+    ApiTable* core = tables_.root.core;
+    core->slots[kCoreSignalCreate] = reinterpret_cast<void*>(&CreateSignalBelow);
+    slot() = reinterpret_cast<void*>(&Wrapper);
+    ASSERT_EQ(g_ring_gate.Install(tables_.root, tables_.slots, /*from_start=*/true),
+              nullptr);
+    ours_ = slot();
+    // It takes its functions out, and ours are above the runtime's.
+    slot() = runtime_.function();
+    ASSERT_TRUE(g_ring_gate.RingsAreReached());
+    ASSERT_EQ(slot(), ours_);
+  }
+  void TearDown() override {
+    g_ring_gate.OpenRings();
+    g_runtime = nullptr;
+    for (ApiTable* table : {tables_.root.core, tables_.root.amd_ext}) {
+      const uint32_t entries = (table->version.minor_id - 16) / 8;
+      for (uint32_t i = 0; i < entries; ++i) table->slots[i] = runtime_.function();
+    }
+  }
+
+  static void Wrapper(hsa_signal_t signal, hsa_signal_value_t value) {
+    if (wrapped_ != nullptr) return wrapped_(signal, value);
+    ++g_runtime->stores;
+  }
+  void*& slot() { return tables_.root.core->slots[kCoreSignalStoreRelaxed]; }
+
+  const TableRuntime runtime_{"640"};
+  LiveTables tables_ = {};
+  FakeRuntime below_;
+  void* ours_ = nullptr;
+  uint32_t unfinished_ = 0;
+  static inline decltype(&::hsa_signal_store_relaxed) wrapped_ = nullptr;
+};
+
+TEST_F(WrappedTables, OursAreStoredAboveAWrapperThatDoesNotCallThem) {
+  slot() = reinterpret_cast<void*>(&Wrapper);
+  ASSERT_TRUE(g_ring_gate.HoldRings(kSecond, &unfinished_));
+  EXPECT_EQ(slot(), ours_);
+  g_ring_gate.OpenRings();
+  const int before = below_.stores;
+  reinterpret_cast<decltype(&hsa_signal_store_relaxed)>(slot())({kOther}, 1);
+  EXPECT_EQ(below_.stores, before + 1) << "ours calls it again";
+}
+
+// The two would call each other for ever.
+TEST_F(WrappedTables, OursAreNotStoredAboveAWrapperThatCallsThem) {
+  wrapped_ = reinterpret_cast<decltype(wrapped_)>(ours_);
+  slot() = reinterpret_cast<void*>(&Wrapper);
+  ASSERT_TRUE(g_ring_gate.HoldRings(kSecond, &unfinished_));
+  EXPECT_EQ(slot(), reinterpret_cast<void*>(&Wrapper));
+  g_ring_gate.OpenRings();
+  reinterpret_cast<decltype(&hsa_signal_store_relaxed)>(slot())({kOther}, 1);
 }
 
 }  // namespace

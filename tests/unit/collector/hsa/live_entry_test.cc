@@ -1,0 +1,365 @@
+// Late attach: another tool puts the runtime's tables back as they were before it came,
+// and our functions are gone from them for a while.
+#include "userspace/collector/hsa/live_entry.h"
+
+#include <gtest/gtest.h>
+#include <hsa/hsa_ven_amd_loader.h>
+#include <sys/mman.h>
+
+#include <new>
+#include <vector>
+
+#include "tests/unit/collector/hsa/fake_hsa.h"
+#include "tests/unit/collector/hsa/table_runtime/table_runtime.h"
+#include "userspace/collector/hsa/backend.h"
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint64_t kKernel = 0x7f0000001000;
+constexpr uint64_t kOldKernel = 0x7f0000002000;  // of an executable that is gone
+constexpr hsa_agent_t kGpu = {7};
+
+// What the runtime says of itself.
+struct {
+  bool open, knows_pool;
+} runtime_state;
+
+hsa_status_t SystemInfo(hsa_system_info_t attribute, void* value) {
+  if (!runtime_state.open) return HSA_STATUS_ERROR_NOT_INITIALIZED;
+  if (attribute == HSA_SYSTEM_INFO_VERSION_MAJOR) {
+    *static_cast<uint16_t*>(value) = 1;
+    return HSA_STATUS_SUCCESS;
+  }
+  *static_cast<uint64_t*>(value) =
+      attribute == HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY ? 1'000'000'000 : BootNs();
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t PointerInfo(const void* pointer, hsa_amd_pointer_info_t* info,
+                         void* (*)(size_t), uint32_t*, hsa_agent_t**) {
+  if (!runtime_state.knows_pool) return HSA_STATUS_SUCCESS;
+  info->type = HSA_EXT_POINTER_TYPE_HSA;
+  info->hostBaseAddress = const_cast<void*>(pointer);
+  info->sizeInBytes = size_t{1} << 30;
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t IterateAgents(hsa_status_t (*visit)(hsa_agent_t, void*), void* data) {
+  return visit(kGpu, data);
+}
+
+hsa_status_t AgentInfo(hsa_agent_t, hsa_agent_info_t attribute, void* value) {
+  if (attribute == HSA_AGENT_INFO_DEVICE) {
+    *static_cast<hsa_device_type_t*>(value) = HSA_DEVICE_TYPE_GPU;
+  }
+  return HSA_STATUS_SUCCESS;
+}
+
+// One executable with one kernel.
+hsa_status_t IterateExecutables(hsa_status_t (*visit)(hsa_executable_t, void*),
+                                void* data) {
+  return visit({1}, data);
+}
+
+hsa_status_t LoaderTable(uint16_t, uint16_t, size_t, void* table) {
+  auto* loader = static_cast<hsa_ven_amd_loader_1_03_pfn_t*>(table);
+  loader->hsa_ven_amd_loader_iterate_executables = &IterateExecutables;
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t IterateSymbols(hsa_executable_t executable, hsa_agent_t agent,
+                            hsa_status_t (*visit)(hsa_executable_t, hsa_agent_t,
+                                                  hsa_executable_symbol_t, void*),
+                            void* data) {
+  return visit(executable, agent, {1}, data);
+}
+
+hsa_status_t SymbolInfo(hsa_executable_symbol_t, hsa_executable_symbol_info_t attribute,
+                        void* value) {
+  if (attribute == HSA_EXECUTABLE_SYMBOL_INFO_TYPE) {
+    *static_cast<hsa_symbol_kind_t*>(value) = HSA_SYMBOL_KIND_KERNEL;
+  } else if (attribute == HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT) {
+    *static_cast<uint64_t*>(value) = kKernel;
+  }
+  return HSA_STATUS_SUCCESS;
+}
+
+constexpr Upcalls kUpcalls = {[] {}, [](void*) {}, [] {}, [] {}};
+
+class LiveEntryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(runtime_.loaded() && other_.loaded()) << dlerror();
+    slots_ = runtime_.Slots();
+    runtime_state = {true, true};
+    new (&g_process) Process();
+    new (&g_queues) QueueRegistry();
+    new (&g_old_queues) OldQueues();
+    new (&g_hsa) HsaBackend();
+    ASSERT_EQ(g_process.SetUp(SmallConfig(), &kUpcalls), 0);
+    ASSERT_EQ(g_hsa.Init(), 0);
+    ring_ = g_process.rings.Mine();
+    PutTablesBack();
+    ASSERT_STREQ(g_hsa.live.Install(runtime_.window(), /*late=*/true), nullptr);
+    Arm();
+  }
+  void TearDown() override {
+    g_process.rings.Forget();
+    g_process.memory.Discard();
+  }
+
+  void Arm() {
+    HsaBackend& h = g_hsa;
+    pool_.resize(SmallConfig().inflight_count);
+    h.tracker.signals().Adopt(pool_.data());
+    h.tracker.clocks().Init(&h.functions);
+    h.agents.Load(h.functions, &g_process.dictionary, &g_process.agent_ids);
+    h.executables.Init(&h.functions, &h.agents, &g_process.dictionary, &h.kernels);
+    h.executables.LoadedBefore();
+    h.old_queues.Begin(/*late=*/true);
+    g_process.phase = kPhaseArmed;
+  }
+
+  ApiTable* core() { return runtime_.root().core; }
+  void* entry(uint32_t slot) { return core()->slots[slot]; }
+  template <typename F>
+  void Set(uint32_t slot, F* function) {
+    core()->slots[slot] = reinterpret_cast<void*>(function);
+  }
+  // As a tool does that has saved them before it came. Entries that nobody replaces are
+  // fakes.
+  void PutTablesBack() {
+    for (ApiTable* table : {core(), runtime_.root().amd_ext}) {
+      const uint32_t entries = (table->version.minor_id - 16) / 8;
+      for (uint32_t i = 0; i < entries; ++i) table->slots[i] = runtime_.function();
+    }
+    Set(kCoreSystemGetInfo, &SystemInfo);
+    Set(kCoreIterateAgents, &IterateAgents);
+    Set(kCoreAgentGetInfo, &AgentInfo);
+    Set(kCoreExecutableSymbolGetInfo, &SymbolInfo);
+    Set(kCoreSystemGetMajorExtensionTable, &LoaderTable);
+    Set(kCoreExecutableIterateAgentSymbols, &IterateSymbols);
+    ApiTable* amd = runtime_.root().amd_ext;
+    amd->slots[slots_.at("pointer_info")] = reinterpret_cast<void*>(&PointerInfo);
+    amd->slots[slots_.at("profiling_convert_tick_to_system_domain")] =
+        reinterpret_cast<void*>(FakeHsaFunctions().convert_tick);
+  }
+  // The rounds of our thread in which it finds the tables, and stores ours again.
+  void Rounds(int count = 3) {
+    for (int i = 0; i < count; ++i) {
+      g_hsa.Tick(&ring_);
+      usleep(5000);
+    }
+  }
+
+  // As the application, through the table.
+  void Ring(const amd_queue_t& queue, uint64_t index) {
+    reinterpret_cast<decltype(&hsa_signal_store_relaxed)>(
+        entry(kCoreSignalStoreRelaxed))(queue.hsa_queue.doorbell_signal,
+                                        static_cast<hsa_signal_value_t>(index));
+  }
+  uint64_t Reserve(FakeGpu* gpu) {
+    reinterpret_cast<decltype(&hsa_queue_add_write_index_relaxed)>(
+        entry(kCoreQueueAddWriteIndexRelaxed))(&gpu->amd().hsa_queue, 1);
+    return gpu->Reserve();
+  }
+  void Launch(FakeGpu* gpu) {
+    const uint64_t index = Reserve(gpu);
+    gpu->Write(index, kKernel);
+    Ring(gpu->amd(), index);
+    gpu->RunUnrung();
+  }
+  Queue* Track(amd_queue_t* queue) {
+    queue->hsa_queue.id = 9;
+    queue->hsa_queue.features = HSA_QUEUE_FEATURE_KERNEL_DISPATCH;
+    Queue* q = g_hsa.queues.Add();
+    g_hsa.Track(q, &queue->hsa_queue, g_hsa.agents.at(0), /*intercepted=*/false,
+                /*profiled=*/true, /*first=*/0);
+    return q;
+  }
+  uint64_t Sum(uint64_t rocattach_ring::*field) const {
+    const Memory& memory = g_process.memory;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < memory.geometry().ring_count; ++i) {
+      sum += memory.ring(i)->*field;
+    }
+    return sum;
+  }
+  uint64_t Unseen() const { return Sum(&rocattach_ring::packets_unseen); }
+
+  const TableRuntime runtime_{"752"}, other_{"744"};
+  std::map<std::string, uint32_t> slots_;
+  std::vector<amd_signal_t> pool_;
+  RingHandle ring_;
+};
+
+// A queue whose memory is unmapped when it is destroyed, with one dispatch in flight.
+class MappedQueue {
+ public:
+  MappedQueue() {
+    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    queue_ = static_cast<amd_queue_t*>(memory);
+    auto* packets = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
+        static_cast<char*>(memory) + kBytes / 2);
+    doorbell_.kind = AMD_SIGNAL_KIND_DOORBELL;
+    doorbell_.queue_ptr = queue_;
+    queue_->hsa_queue.base_address = packets;
+    queue_->hsa_queue.size = 64;
+    queue_->hsa_queue.doorbell_signal.handle = reinterpret_cast<uint64_t>(&doorbell_);
+    packets[0].header = HSA_PACKET_TYPE_KERNEL_DISPATCH;
+    packets[0].kernel_object = kKernel;
+    packets[0].workgroup_size_x = 64;
+    packets[0].grid_size_x = 64;
+    queue_->write_dispatch_id = 1;
+  }
+  amd_queue_t* get() { return queue_; }
+  void Destroy() { munmap(queue_, kBytes); }
+
+ private:
+  static constexpr size_t kBytes = 8192;
+  amd_queue_t* queue_;
+  amd_signal_t doorbell_ = {};
+};
+
+TEST_F(LiveEntryTest, AQueueThatIsDestroyedUnseenIsNotRead) {
+  MappedQueue queue;
+  Queue* q = Track(queue.get());
+  Ring(*queue.get(), 0);
+  ASSERT_EQ(Sum(&rocattach_ring::dispatches_seen), 1u);
+  PutTablesBack();
+  queue.Destroy();
+  Rounds();
+  EXPECT_NE(entry(kCoreQueueDestroy), runtime_.function()) << "ours are there again";
+  EXPECT_TRUE(q->lost);
+  EXPECT_EQ(g_hsa.queues.Find(q->doorbell.handle), nullptr);
+  g_hsa.End(/*in_use=*/true);
+  const auto records = AllDispatches(g_process.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_NE(records[0].flags & ROCATTACH_DISPATCH_UNFINISHED, 0);
+  EXPECT_EQ(Unseen(), 1u) << "what else it was given is not known";
+}
+
+TEST_F(LiveEntryTest, NothingIsReadAtTheEndOfTheProcessEither) {
+  MappedQueue queue;
+  Track(queue.get());
+  Ring(*queue.get(), 0);
+  PutTablesBack();
+  queue.Destroy();
+  g_hsa.End(/*in_use=*/true);
+  EXPECT_EQ(AllDispatches(g_process.memory).size(), 1u);
+  EXPECT_EQ(Unseen(), 1u);
+}
+
+TEST_F(LiveEntryTest, AQueueIsTrackedAgainWhenItIsUsed) {
+  FakeGpu gpu(16);
+  Queue* q = Track(&gpu.amd());
+  Launch(&gpu);
+  PutTablesBack();
+  Rounds(1);
+  for (int i = 0; i < 3; ++i) Launch(&gpu);  // past us
+  Rounds();
+  EXPECT_TRUE(q->lost);
+  EXPECT_EQ(Unseen(), 0u);
+  Launch(&gpu);
+  EXPECT_FALSE(q->lost);
+  EXPECT_EQ(Unseen(), 3u);
+  EXPECT_EQ(Sum(&rocattach_ring::dispatches_seen), 2u);
+  Rounds();
+  EXPECT_EQ(AllDispatches(g_process.memory).size(), 2u)
+      << "the one that was in flight has ended meanwhile";
+}
+
+TEST_F(LiveEntryTest, AnotherQueueAtTheSameAddressIsNotTakenForIt) {
+  FakeGpu gpu(16);
+  Queue* q = Track(&gpu.amd());
+  Launch(&gpu);
+  PutTablesBack();
+  Rounds();
+  gpu.amd().hsa_queue.id = 10;
+  Reserve(&gpu);
+  EXPECT_EQ(q->amd, nullptr);
+  EXPECT_EQ(g_hsa.queues.FindByHandle(&gpu.amd().hsa_queue), nullptr);
+  EXPECT_EQ(Unseen(), 1u);
+}
+
+// It may have been destroyed, and its memory belong to another one.
+TEST_F(LiveEntryTest, SignalsOfTheApplicationAreNotReadAfterwards) {
+  FakeGpu gpu(16);
+  Track(&gpu.amd());
+  amd_signal_t signal = {};
+  signal.value = 1;
+  const uint64_t index = Reserve(&gpu);
+  gpu.Write(index, kKernel, &signal);
+  Ring(gpu.amd(), index);
+  ASSERT_EQ(g_hsa.tracker.app_signals().tracked(), 1u);
+  PutTablesBack();
+  Rounds(1);
+  EXPECT_EQ(g_hsa.tracker.app_signals().tracked(), 0u);
+  signal.start_ts = 1;
+  signal.end_ts = 2;
+  signal.value = 0;
+  Rounds();
+  const auto records = AllDispatches(g_process.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_NE(records[0].flags & ROCATTACH_DISPATCH_UNTIMED, 0);
+}
+
+TEST_F(LiveEntryTest, KernelsAreReadAgain) {
+  HsaBackend& h = g_hsa;
+  const uint32_t before = h.kernels.Find(kKernel);
+  ASSERT_NE(before, 0u);
+  h.kernels.Insert(kOldKernel, 1000);
+  PutTablesBack();
+  Rounds();
+  EXPECT_EQ(h.kernels.Find(kOldKernel), 0u);
+  EXPECT_EQ(h.kernels.Find(kKernel), 0u);
+  EXPECT_TRUE(h.live.IsReady()) << "on a thread of the application";
+  EXPECT_NE(h.kernels.Find(kKernel), 0u);
+  EXPECT_NE(h.kernels.Find(kKernel), before);
+  EXPECT_EQ(h.kernels.Find(kOldKernel), 0u);
+}
+
+// Those that the tool had not replaced are ours still.
+TEST_F(LiveEntryTest, OurOwnFunctionsAreNotTakenForTheRuntimes) {
+  const HsaFunctions before = g_hsa.functions;
+  void* ours = entry(kCoreQueueDestroy);
+  for (CoreSlot slot : {kCoreQueueCreate, kCoreSignalStoreRelaxed, kCoreShutDown}) {
+    core()->slots[slot] = runtime_.function();
+  }
+  Rounds();
+  EXPECT_EQ(entry(kCoreQueueDestroy), ours);
+  EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
+  EXPECT_EQ(g_hsa.functions.queue_destroy, before.queue_destroy);
+  EXPECT_EQ(g_hsa.functions.executable_freeze, before.executable_freeze);
+  EXPECT_EQ(g_hsa.functions.memory_free, before.memory_free);
+}
+
+// Its function may call ours.
+TEST_F(LiveEntryTest, AToolAboveUsStaysThere) {
+  const HsaFunctions before = g_hsa.functions;
+  PutTablesBack();
+  core()->slots[kCoreMemoryFree] = other_.function();
+  Rounds();
+  EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
+  EXPECT_EQ(entry(kCoreMemoryFree), other_.function());
+  EXPECT_EQ(g_hsa.functions.memory_free, before.memory_free);
+}
+
+// The memory of our signals is gone as well.
+TEST_F(LiveEntryTest, ARuntimeThatWasStartedAgainUnseenIsForgotten) {
+  FakeGpu gpu(16);
+  Queue* q = Track(&gpu.amd());
+  Launch(&gpu);
+  PutTablesBack();
+  runtime_state.knows_pool = false;
+  Rounds();
+  EXPECT_EQ(g_process.phase, kPhaseUnloaded);
+  EXPECT_FALSE(g_hsa.tracker.signals().ready());
+  EXPECT_EQ(q->amd, nullptr);
+  EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
+}
+
+}  // namespace
+}  // namespace rocattach::collector
