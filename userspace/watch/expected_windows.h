@@ -105,8 +105,9 @@ class ExpectedWindows {
   // Reads the process.
   Fate Decide(pid_t pid, Expected* expected) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // While a runtime is being loaded its state is not known. Later, it never will be.
-  static constexpr uint64_t kLoadingMsec = 1000;
+  // While a runtime is being loaded its state is not known. Later, it never will be. On a
+  // crowded machine that has taken more than a second.
+  static constexpr uint64_t kLoadingMsec = 5000;
   static constexpr uint64_t kNewsMsec = 1000;
   static constexpr size_t kMostRecent = 4096;
 

@@ -36,6 +36,15 @@ std::optional<rocattach_process_key> FindClaim(const bpf_map* claims, pid_t pid)
   return std::nullopt;
 }
 
+std::optional<rocattach_claim> ReadClaim(const bpf_map* claims,
+                                         const rocattach_process_key& key) {
+  rocattach_claim claim = {};
+  if (bpf_map__lookup_elem(claims, &key, sizeof(key), &claim, sizeof(claim), 0) != 0) {
+    return std::nullopt;
+  }
+  return claim;
+}
+
 }  // namespace
 
 struct KernelProbe::State {
@@ -186,19 +195,24 @@ void KernelProbe::ForgetSettledWindow(pid_t pid) {
   const bpf_map* claims = state_->skeleton->maps.claims;
   const std::optional<rocattach_process_key> key = FindClaim(claims, pid);
   if (!key.has_value()) return;
-  rocattach_claim claim = {};
-  if (bpf_map__lookup_elem(claims, &*key, sizeof(*key), &claim, sizeof(claim), 0) !=
-          0 ||
-      claim.state != ROCATTACH_CLAIM_RELEASED) {
-    return;
-  }
-  claim.state = ROCATTACH_CLAIM_FORGOTTEN;
-  (void)bpf_map__update_elem(claims, &*key, sizeof(*key), &claim, sizeof(claim),
+  std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
+  if (!claim.has_value() || claim->state != ROCATTACH_CLAIM_RELEASED) return;
+  claim->state = ROCATTACH_CLAIM_FORGOTTEN;
+  (void)bpf_map__update_elem(claims, &*key, sizeof(*key), &*claim, sizeof(*claim),
                              BPF_EXIST);
 }
 
 bool KernelProbe::HasWindow(pid_t pid) const {
   return FindClaim(state_->skeleton->maps.claims, pid).has_value();
+}
+
+bool KernelProbe::IsServed(pid_t pid) const {
+  const bpf_map* claims = state_->skeleton->maps.claims;
+  const std::optional<rocattach_process_key> key = FindClaim(claims, pid);
+  if (!key.has_value()) return false;
+  const std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
+  return claim.has_value() && (claim->state == ROCATTACH_CLAIM_OPEN ||
+                               claim->state == ROCATTACH_CLAIM_READY);
 }
 
 absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {

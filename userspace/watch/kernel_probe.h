@@ -84,6 +84,8 @@ class KernelProbe : public LibraryProbes {
   FollowedProcesses& followed();
   // The process has opened a window, or is attached.
   bool HasWindow(pid_t pid) const;
+  // Its window is open, or its collector has reported.
+  bool IsServed(pid_t pid) const;
 
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,

@@ -257,7 +257,8 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   Calls calls;
   for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;
-    if (!NeedsEntry(runtime)) continue;
+    // Its window may have opened since it was found to have none.
+    if (!NeedsEntry(runtime) || probe_->IsServed(pid)) continue;
     {
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
@@ -424,6 +425,7 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
   }
   // Where no probe could be set, the process counts as idle.
   for (pid_t pid : HoldBusyOnes(processes)) {
+    if (probe_->IsServed(pid)) continue;  // meanwhile
     const auto& [process, runtime] = processes.at(pid);
     absl::Status entered = server_->AttachBlocked(process, runtime.hsa_init,
                                                   runtime.cookie, returns_unentered_);

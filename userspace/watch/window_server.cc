@@ -385,7 +385,7 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
                                 uint64_t cookie, AwaitedCall* call,
                                 uint64_t deadline_ns) {
   std::optional<SeenCall> seen = WaitForCall(call, deadline_ns);
-  if (!seen.has_value()) return false;
+  if (!seen.has_value() || probe_->IsServed(process.pid)) return false;
   Window window;
   window.event = LateEvent(process, cookie);
   rocattach_event& event = window.event;

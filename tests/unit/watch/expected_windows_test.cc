@@ -159,7 +159,7 @@ TEST_F(ExpectedWindowsTest, AnUnknownStateIsWaitedFor) {
   expected.Add(kPid);
   expected.NoteProbed(kPid);
   EXPECT_THAT(Poll(&expected), IsEmpty());
-  now_ += 900;
+  now_ += 4900;
   EXPECT_THAT(Poll(&expected), IsEmpty());
   EXPECT_FALSE(expected.empty());
   now_ += 200;
