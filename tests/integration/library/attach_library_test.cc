@@ -73,9 +73,9 @@ TEST_F(AttachLibraryTest, ProcessesThatCannotBeAttachedTo) {
   const int init = StatusOfAttach(1);
   EXPECT_TRUE(init == 1 || init == 5) << init;
   const Finished self =
-      Child({"sh", "-c",
-             std::string("exec ") + ROCATTACH_TEST_ATTACH_PROGRAM + " attach=$$"},
-            Environment())
+      Child(
+          {"sh", "-c", "exec " + Quoted(ROCATTACH_TEST_ATTACH_PROGRAM) + " attach=$$"},
+          Environment())
           .Wait();
   EXPECT_THAT(self.output, HasSubstr(": 2 "));
   EXPECT_EQ(kill(idle.pid(), 0), 0);
@@ -200,7 +200,7 @@ TEST_F(AttachLibraryTest, AHostThatForksClosesAndIsInterrupted) {
   EXPECT_THAT(run.output, HasSubstr("children: 0"));
   // A child of the host does not keep the recording alive.
   Child parent({"sh", "-c",
-                std::string("sleep 100 | ") + ROCATTACH_TEST_ATTACH_PROGRAM +
+                "sleep 100 | " + Quoted(ROCATTACH_TEST_ATTACH_PROGRAM) +
                     " ignore-children attach=" + target.text() + " fork abort"},
                Environment());
   EXPECT_TRUE(Eventually([&] {

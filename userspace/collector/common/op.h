@@ -47,8 +47,7 @@ struct Op {
   int64_t last;          // the same once this one and all before it have ended
   uint64_t old_start;    // what the signal held before: GPU ticks
   uint64_t old_end;
-  uint64_t old_copy_end;  // of the copy that had the signal before; system domain
-  uint64_t start;         // GPU ticks; system domain for a copy
+  uint64_t start;  // GPU ticks; system domain for a copy
   uint64_t end;
 };
 

@@ -48,12 +48,6 @@ void AppSignals::Track(uint32_t index, uint64_t group) {
   op.alone = first && (op.seen <= 1 || !ValuesAreTheApplications());
   op.old_start = LoadRelaxed(&Raw(op)->start_ts);
   op.old_end = LoadRelaxed(&Raw(op)->end_ts);
-  if (op.copy) {
-    hsa_amd_profiling_async_copy_time_t time = {};
-    const bool known =
-        hsa_->get_async_copy_time({op.signal}, &time) == HSA_STATUS_SUCCESS;
-    op.old_copy_end = known ? time.end : 0;
-  }
   Link(&shard, index);
 }
 
@@ -178,24 +172,17 @@ bool AppSignals::TakeTimes(Op* op, bool reused) {
   return true;
 }
 
-// The runtime decrements at the end. A signal that is reused with its old value may have
-// been armed anew in between, which the times tell: they are in the signal, or beside it
-// where only the runtime finds them. It states those in the signal if it has none beside,
-// so they must not be there from before.
+// The runtime decrements at the end. A signal that is reused with its old value, which was
+// for one operation, has been armed anew in between.
 bool AppSignals::TakeCopyTimes(Op* op, bool reused) {
   const int64_t value = ValueOf(*op);
-  const bool counted = value <= op->last;
-  if (!counted && !(reused && value == 1 && op->last == 0)) return false;
+  const bool rearmed = reused && value == 1 && op->last == 0;
+  if (value > op->last && !rearmed) return false;
   hsa_amd_profiling_async_copy_time_t time = {};
-  const bool known =
-      hsa_->get_async_copy_time({op->signal}, &time) == HSA_STATUS_SUCCESS &&
-      time.end != 0 && time.start <= time.end;
-  const bool changed = LoadAcquire(&Raw(*op)->end_ts) != op->old_end;
-  const bool later = op->old_end == 0 && time.start >= op->old_copy_end;
-  if (!counted && !(known && (changed || later))) return false;
+  op->timed = hsa_->get_async_copy_time({op->signal}, &time) == HSA_STATUS_SUCCESS &&
+              time.end != 0 && time.start <= time.end;
   op->start = time.start;
   op->end = time.end;
-  op->timed = known;
   return true;
 }
 

@@ -299,6 +299,7 @@ TEST_F(AppSignalsTest, ARearmedCopySignalHadEnded) {
 // The signal has the times of an earlier copy.
 TEST_F(AppSignalsTest, CopiesInFlightWithOneSignalGetNoTimes) {
   g_copy_time = {500, 700};
+  raw_[0].value = 3;
   for (uint32_t i = 0; i < 3; ++i) TrackCopy(i, &raw_[0]);
   FinishCopy(&raw_[0], 800, 900);
   EXPECT_FALSE(signals_.Poll(2));
@@ -307,14 +308,17 @@ TEST_F(AppSignalsTest, CopiesInFlightWithOneSignalGetNoTimes) {
   for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
 }
 
-// The runtime states the times in the signal where it has none of the copy.
-TEST_F(AppSignalsTest, ACopyInFlightDoesNotGetTheTimesOfADispatchBefore) {
+// Whatever had it before, and whether or not anybody has looked in between.
+TEST_F(AppSignalsTest, ARearmedCopySignalThatADispatchHadBefore) {
   raw_[0].start_ts = 30;
   raw_[0].end_ts = 40;
   TrackCopy(0, &raw_[0]);
-  g_copy_time = {30, 40};
-  TrackCopy(1, &raw_[0]);
-  ExpectNoTimes(0);
+  FinishCopy(&raw_[0], 500, 700);
+  raw_[0].value = 1;
+  TrackDispatch(1, &raw_[0]);
+  ExpectTimes(0, 500, 700);
+  Finish(&raw_[0], 50, 60);
+  ExpectTimes(1, 50, 60);
 }
 
 TEST_F(AppSignalsTest, CountingCopySignalsGiveNoTimes) {

@@ -215,6 +215,7 @@ TEST_F(BatchCopyTest, ARefusedBatchWithOneWithoutASignalLeavesNothing) {
 
 // What finds no room may use a signal that an earlier copy waits for.
 TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
+  signals_[1].value = 2;
   const rocattach_copy before = copies_.Describe(kGpu, kHost, to_, from_, 5, &ring_);
   const uint32_t earlier = copies_.Begin(before, Handle(&signals_[1]), &ring_);
   copies_.Submitted(earlier, HSA_STATUS_SUCCESS, before, &ring_);

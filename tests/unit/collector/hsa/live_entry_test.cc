@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <hsa/hsa_ven_amd_loader.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <new>
@@ -20,6 +21,15 @@ constexpr uint64_t kKernel = 0x7f0000001000;
 constexpr uint64_t kOldKernel = 0x7f0000002000;  // of an executable that is gone
 constexpr hsa_agent_t kGpu = {7};
 
+// AMD's own attributes are no values of the enumerations, and must not be loaded as such.
+template <typename Attribute>
+uint32_t Number(const Attribute& attribute) {
+  uint32_t number;
+  static_assert(sizeof(number) == sizeof(attribute));
+  memcpy(&number, &attribute, sizeof(number));
+  return number;
+}
+
 // What the runtime says of itself.
 struct {
   bool open, knows_pool;
@@ -27,12 +37,13 @@ struct {
 
 hsa_status_t SystemInfo(hsa_system_info_t attribute, void* value) {
   if (!runtime_state.open) return HSA_STATUS_ERROR_NOT_INITIALIZED;
-  if (attribute == HSA_SYSTEM_INFO_VERSION_MAJOR) {
+  if (Number(attribute) == HSA_SYSTEM_INFO_VERSION_MAJOR) {
     *static_cast<uint16_t*>(value) = 1;
     return HSA_STATUS_SUCCESS;
   }
   *static_cast<uint64_t*>(value) =
-      attribute == HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY ? 1'000'000'000 : BootNs();
+      Number(attribute) == HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY ? 1'000'000'000
+                                                               : BootNs();
   return HSA_STATUS_SUCCESS;
 }
 
@@ -50,7 +61,7 @@ hsa_status_t IterateAgents(hsa_status_t (*visit)(hsa_agent_t, void*), void* data
 }
 
 hsa_status_t AgentInfo(hsa_agent_t, hsa_agent_info_t attribute, void* value) {
-  if (attribute == HSA_AGENT_INFO_DEVICE) {
+  if (Number(attribute) == HSA_AGENT_INFO_DEVICE) {
     *static_cast<hsa_device_type_t*>(value) = HSA_DEVICE_TYPE_GPU;
   }
   return HSA_STATUS_SUCCESS;
@@ -77,9 +88,9 @@ hsa_status_t IterateSymbols(hsa_executable_t executable, hsa_agent_t agent,
 
 hsa_status_t SymbolInfo(hsa_executable_symbol_t, hsa_executable_symbol_info_t attribute,
                         void* value) {
-  if (attribute == HSA_EXECUTABLE_SYMBOL_INFO_TYPE) {
+  if (Number(attribute) == HSA_EXECUTABLE_SYMBOL_INFO_TYPE) {
     *static_cast<hsa_symbol_kind_t*>(value) = HSA_SYMBOL_KIND_KERNEL;
-  } else if (attribute == HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT) {
+  } else if (Number(attribute) == HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT) {
     *static_cast<uint64_t*>(value) = kKernel;
   }
   return HSA_STATUS_SUCCESS;
