@@ -172,6 +172,7 @@ absl::Status Watcher::StartRecorder() {
   }
   if (Attaches()) {
     recorder.on_not_entered = [this](ProcessId process) {
+      probe_->CloseWindow(process);
       running_attaches_->Retry(process);
     };
     stub_remover_ = std::make_unique<StubRemover>();

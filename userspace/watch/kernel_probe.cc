@@ -206,6 +206,20 @@ bool KernelProbe::HasWindow(pid_t pid) const {
   return FindClaim(state_->skeleton->maps.claims, pid).has_value();
 }
 
+void KernelProbe::CloseWindow(const ProcessId& process) {
+  const bpf_map* claims = state_->skeleton->maps.claims;
+  const std::optional<rocattach_process_key> key = FindClaim(claims, process.pid);
+  if (!key.has_value() ||
+      !(ProcessId::StartedAt(process.pid, key->start_ns) == process)) {
+    return;
+  }
+  std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
+  if (!claim.has_value() || claim->state != ROCATTACH_CLAIM_OPEN) return;
+  claim->state = ROCATTACH_CLAIM_RELEASED;
+  (void)bpf_map__update_elem(claims, &*key, sizeof(*key), &*claim, sizeof(*claim),
+                             BPF_EXIST);
+}
+
 bool KernelProbe::IsServed(pid_t pid) const {
   const bpf_map* claims = state_->skeleton->maps.claims;
   const std::optional<rocattach_process_key> key = FindClaim(claims, pid);

@@ -86,6 +86,9 @@ class KernelProbe : public LibraryProbes {
   bool HasWindow(pid_t pid) const;
   // Its window is open, or its collector has reported.
   bool IsServed(pid_t pid) const;
+  // The process's window has its verdict: it was not attached to. Only now, if a thread
+  // was in time to begin to load the collector, is the window closed.
+  void CloseWindow(const ProcessId& process);
 
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,

@@ -4,7 +4,8 @@
 
 namespace rocattach {
 
-void LookQueue::Note(pid_t pid, uid_t uid, bool mapped, uint64_t now_ns) {
+void LookQueue::Note(pid_t pid, uid_t uid, Cause cause, uint64_t now_ns) {
+  const bool mapped = cause == Cause::kMapped;
   const uint64_t wanted_ns = mapped ? now_ns : now_ns + kPauseNs;
   const auto found = waiting_.find(pid);
   if (found == waiting_.end()) {
@@ -13,7 +14,8 @@ void LookQueue::Note(pid_t pid, uid_t uid, bool mapped, uint64_t now_ns) {
       ++left_out_;
       return;
     }
-    const uint64_t earliest_ns = uid == 0 ? now_ns : Pay(&user, now_ns);
+    const bool is_free = uid == 0 || cause == Cause::kOthers;
+    const uint64_t earliest_ns = is_free ? now_ns : Pay(&user, now_ns);
     Add({.look = {.pid = pid, .uid = uid, .noted_ns = now_ns, .mapped = mapped},
          .due_ns = std::max(wanted_ns, earliest_ns),
          .earliest_ns = earliest_ns});

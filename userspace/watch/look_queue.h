@@ -37,8 +37,10 @@ class LookQueue {
     std::string how = {};   // it is known to be translated; empty: not yet
   };
 
-  // The process has mapped a copy, or opened one.
-  void Note(pid_t pid, uid_t uid, bool mapped, uint64_t now_ns);
+  // Why a process is looked at: what it has done, or something that others have done, for
+  // which its user does not pay.
+  enum class Cause { kMapped, kOpened, kOthers };
+  void Note(pid_t pid, uid_t uid, Cause cause, uint64_t now_ns);
   // A look that is due, that of the longest wait first. Until Done(), there is no other
   // one of its user.
   std::optional<Look> Take(uint64_t now_ns);

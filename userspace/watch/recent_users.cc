@@ -1,6 +1,13 @@
 #include "userspace/watch/recent_users.h"
 
+#include "userspace/base/process.h"
+
 namespace rocattach {
+
+uid_t RecentUsers::UserOfLiving(pid_t pid) {
+  const uid_t uid = UserOf(pid);
+  return uid == 0 && !ReadStartTicks(pid).ok() ? kEnded : uid;
+}
 
 uid_t RecentUsers::Of(pid_t pid, uint64_t now_ns) {
   {

@@ -26,7 +26,11 @@ class RecentUsers {
   static constexpr uint64_t kNs = 100'000'000;
   static constexpr size_t kMost = 16384;
 
-  explicit RecentUsers(std::function<uid_t(pid_t)> read = UserOf)
+  // Of a process that has ended: no user, and not root, whom no budget limits.
+  static constexpr uid_t kEnded = ~uid_t{0};
+  static uid_t UserOfLiving(pid_t pid);
+
+  explicit RecentUsers(std::function<uid_t(pid_t)> read = UserOfLiving)
       : read_(std::move(read)) {}
 
   uid_t Of(pid_t pid, uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);

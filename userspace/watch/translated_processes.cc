@@ -48,9 +48,9 @@ constexpr absl::Duration kStopPatience = absl::Seconds(1);
 constexpr uint64_t kPauseNs = LookQueue::kPauseNs;
 constexpr uint64_t kPatienceNs = 500'000'000;
 
-// Between looks at all processes: whoever makes notifications be lost all the time must
-// not have others read all the time.
-constexpr uint64_t kLookPauseNs = 100'000'000;
+// Between looks at all processes. Doubled as long as notifications are lost again: whoever
+// has them lost all the time must not have others read all the time.
+constexpr uint64_t kLookPauseNs = 100'000'000, kMostLookPauseNs = 30'000'000'000;
 
 // The instruction that the kernel writes.
 constexpr uint8_t kBreakpoint = 0xcc;
@@ -119,7 +119,7 @@ struct TranslatedProcesses::State {
   // After a loss of notifications.
   void NoteAll() ABSL_LOCKS_EXCLUDED(mutex);
   void Work() ABSL_LOCKS_EXCLUDED(mutex);
-  void Note(pid_t pid, uid_t uid, bool mapped) ABSL_LOCKS_EXCLUDED(mutex);
+  void Note(pid_t pid, uid_t uid, LookQueue::Cause cause) ABSL_LOCKS_EXCLUDED(mutex);
   // Waits for a look that is due; none: this is stopping.
   std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -153,11 +153,11 @@ struct TranslatedProcesses::State {
   SteadyCondVar changed;
 };
 
-void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, bool mapped) {
+void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, LookQueue::Cause cause) {
   if (pid == getpid()) return;
   absl::MutexLock lock(&mutex);
   const uint64_t before_ns = queue.NextDueNs();
-  queue.Note(pid, uid, mapped, BootNs());
+  queue.Note(pid, uid, cause, BootNs());
   // Otherwise a process that is noted again and again would wake all threads each time.
   if (queue.NextDueNs() >= before_ns) return;
   ++notes;
@@ -165,13 +165,14 @@ void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, bool mapped) {
 }
 
 void TranslatedProcesses::State::NoteOpen(pid_t pid) {
-  Note(pid, users.Of(pid, BootNs()), /*mapped=*/false);
+  Note(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOpened);
 }
 
 void TranslatedProcesses::State::NoteAll() {
   for (pid_t pid : options.functions.list()) {
     // A thread of the kernel has no program.
-    if (ReadExecutable(pid).ok()) NoteOpen(pid);
+    if (!ReadExecutable(pid).ok()) continue;
+    Note(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOthers);
   }
 }
 
@@ -189,7 +190,7 @@ void TranslatedProcesses::State::NoteEnded() {
 void TranslatedProcesses::State::ReadOpens() {
   BecomeRealtime("rwa-opens");
   bool look_at_all = false;
-  uint64_t next_look_ns = 0;
+  uint64_t next_look_ns = 0, pause_ns = kLookPauseNs;
   for (;;) {
     pollfd fds[2] = {{opens->fd(), POLLIN, 0}, {wake.fd(), POLLIN, 0}};
     const uint64_t wait_ns = next_look_ns - std::min(next_look_ns, BootNs());
@@ -201,8 +202,10 @@ void TranslatedProcesses::State::ReadOpens() {
     }
     if (!look_at_all || BootNs() < next_look_ns) continue;
     look_at_all = false;
+    const bool is_quiet = BootNs() - next_look_ns > pause_ns;
+    pause_ns = is_quiet ? kLookPauseNs : std::min(2 * pause_ns, kMostLookPauseNs);
     NoteAll();
-    next_look_ns = BootNs() + kLookPauseNs;
+    next_look_ns = BootNs() + pause_ns;
   }
   NoteEnded();
 }
@@ -417,12 +420,14 @@ void TranslatedProcesses::AfterProbe(const CheckedFile& file, pid_t mapped_by) {
   if (mapped_by != 0) users[mapped_by] = state_->users.Of(mapped_by, BootNs());
   // Not here: a process can keep whoever reads it waiting.
   for (const auto& [pid, uid] : users) {
-    state_->Note(pid, uid, /*mapped=*/pid == mapped_by);
+    state_->Note(
+        pid, uid,
+        pid == mapped_by ? LookQueue::Cause::kMapped : LookQueue::Cause::kOthers);
   }
 }
 
 void TranslatedProcesses::NoteMapped(pid_t pid, uid_t uid) {
-  state_->Note(pid, uid, /*mapped=*/true);
+  state_->Note(pid, uid, LookQueue::Cause::kMapped);
 }
 
 TranslationCounts TranslatedProcesses::counts() const {

@@ -22,6 +22,7 @@
 #include "userspace/watch/checked_file.h"
 #include "userspace/watch/known_libraries.h"
 #include "userspace/watch/library_opens.h"
+#include "userspace/watch/recent_users.h"
 
 namespace rocattach {
 
@@ -60,7 +61,7 @@ class TranslatedProcesses {
   // Of the machine; tests have others.
   struct Functions {
     std::function<std::vector<pid_t>()> list = ListProcesses;
-    std::function<uid_t(pid_t)> user_of = UserOf;
+    std::function<uid_t(pid_t)> user_of = RecentUsers::UserOfLiving;
     std::function<absl::StatusOr<Maps>(pid_t)> read_maps = Maps::Read;
     std::function<std::string(pid_t, const Maps&)> how_translated = HowTranslated;
   };

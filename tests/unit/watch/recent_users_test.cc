@@ -1,6 +1,7 @@
 #include "userspace/watch/recent_users.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace rocattach {
 namespace {
@@ -21,6 +22,12 @@ TEST(RecentUsersTest, AProcessThatIsSeenAgainAndAgainIsReadOnceInAWhile) {
   EXPECT_EQ(reads, 2) << "another process";
   EXPECT_EQ(users.Of(7, kNow + RecentUsers::kNs), 1007u);
   EXPECT_EQ(reads, 3) << "it may be another one by now";
+}
+
+// Root has no budget.
+TEST(RecentUsersTest, AProcessThatHasEndedIsNotRoots) {
+  EXPECT_EQ(RecentUsers().Of(1 << 30, kNow), RecentUsers::kEnded);
+  EXPECT_EQ(RecentUsers().Of(getpid(), kNow), geteuid());
 }
 
 TEST(RecentUsersTest, ManyProcessesAreNotKeptForever) {

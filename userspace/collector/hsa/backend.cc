@@ -248,7 +248,8 @@ bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
     if (n == 0) break;
   }
   if (q->ops.head == oldest && published > kPatience) tracker.Rotate(&q->ops);
-  bool busy = q->ops.count != 0 || LoadRelaxed(&q->deferred) != 0;
+  // What is in flight on a lost queue may never end.
+  bool busy = !q->lost && (q->ops.count != 0 || LoadRelaxed(&q->deferred) != 0);
   if (q->intercepted) {
     q->lock.Unlock();
   } else {

@@ -82,6 +82,12 @@ void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     // lock was taken, which may have been between our raise and our try.
     return;
   }
+  // Since it was found: what this thread has rung for must not be withheld.
+  if (Unlikely(q->lost)) {
+    Serve(q, ring);
+    q->lock.UnlockFence();
+    return ServeMissed(q, ring);
+  }
   bool forward = Look(q, ring);
   const uint64_t end = q->next;
   OpTracker& tracker = capture_->tracker();

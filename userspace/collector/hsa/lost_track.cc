@@ -16,7 +16,8 @@ void HsaBackend::Lose(Queue* q) {
   queues.Hide(q);
   StoreRelaxed(&any_lost, 1u);
   StoreRelaxed(&q->lost, true);
-  if (!q->intercepted) doorbell.PassOn(q);
+  // Only if a ring waits: the queue may be gone.
+  if (!q->intercepted && LoadRelaxed(&q->deferred) != 0) doorbell.PassOn(q);
 }
 
 bool HsaBackend::LoseTrack(RingHandle* ring) {
