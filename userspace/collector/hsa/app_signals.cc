@@ -44,8 +44,7 @@ void AppSignals::Track(uint32_t index, uint64_t group) {
   op.timed = false;
   Shard& shard = ShardOf(op.signal);
   TinyLockHolder hold(shard.lock);
-  const bool first = EndEarlier(&shard, &op);
-  op.alone = first && (op.seen <= 1 || !ValuesAreTheApplications());
+  op.alone = EndEarlier(&shard, &op);
   op.old_start = LoadRelaxed(&Raw(op)->start_ts);
   op.old_end = LoadRelaxed(&Raw(op)->end_ts);
   Link(&shard, index);

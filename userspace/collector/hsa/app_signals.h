@@ -22,11 +22,7 @@ namespace rocattach::collector {
 //   3. The worker, which had no CPU meanwhile, would take the second one's times.
 //
 // A signal has room for the times of one operation, and does not say whose they are. So
-// an operation gets times only if no other one may be in flight with its signal:
-//   - Applications set a signal to the number of operations that will count it down. If
-//     that is more than 1 at capture, others are in flight or still to come, possibly
-//     some that we do not see.
-//   - Where it is not, another operation that we follow may still be in flight.
+// an operation gets times only if no other one that we follow is in flight with its signal.
 // One without times is followed all the same, for as long as it or one before it may be in
 // flight, so that the next one does not get their times.
 class AppSignals {

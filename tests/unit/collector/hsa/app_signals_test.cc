@@ -144,6 +144,18 @@ TEST_F(AppSignalsTest, CountingSignalsGiveTimesToTheLast) {
   ExpectTimes(3, 50, 60);
 }
 
+// Each one ends before the next is submitted.
+TEST_F(AppSignalsTest, CountingSignalsGiveTimesToThoseInSequence) {
+  raw_[0].value = 3;
+  for (uint32_t i = 0; i < 3; ++i) {
+    TrackDispatch(i, &raw_[0]);
+    Finish(&raw_[0], 30 + 20 * i, 40 + 20 * i);
+    if (i == 1) ExpectTimes(i, 50, 60);
+  }
+  ExpectTimes(0, 30, 40);
+  ExpectTimes(2, 70, 80);
+}
+
 // The value says that there is one left, and there are two.
 TEST_F(AppSignalsTest, MoreThanASignalIsSetToCount) {
   raw_[0].value = 2;
