@@ -183,7 +183,10 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
   }
   // What follows reads the process, and this thread serves all users.
   if (uid != 0 && !mapping_rate_.Take(uid, BootNs())) {
-    LookLater(event.pid, uid, /*is_wanted=*/false);
+    if (!LookLater(event.pid, uid, /*is_wanted=*/false)) {
+      expected_->Add(event.pid);
+      expected_->NoteNotProbed(event.pid, MissReason::kNotProbed);
+    }
     return;
   }
   if (!IsWanted(event.pid)) return;
@@ -372,10 +375,10 @@ void LibraryDiscovery::LookAtAll() {
   }
 }
 
-void LibraryDiscovery::LookLater(pid_t pid, uid_t uid, bool is_wanted) {
+bool LibraryDiscovery::LookLater(pid_t pid, uid_t uid, bool is_wanted) {
   {
     absl::MutexLock lock(&mutex_);
-    if (!to_look_at_.insert(pid).second) return;  // still to come
+    if (!to_look_at_.insert(pid).second) return true;  // still to come
   }
   const auto look = [this, pid, is_wanted] {
     {
@@ -384,9 +387,10 @@ void LibraryDiscovery::LookLater(pid_t pid, uid_t uid, bool is_wanted) {
     }
     if (is_wanted || IsWanted(pid)) LookAt(pid);
   };
-  if (readers_.Run(uid, look)) return;
+  if (readers_.Run(uid, look)) return true;
   absl::MutexLock lock(&mutex_);
   to_look_at_.erase(pid);
+  return false;
 }
 
 void LibraryDiscovery::LookAt(pid_t pid) {

@@ -175,8 +175,9 @@ class LibraryDiscovery {
   }
   // After a loss of records: looks at all processes, each on a thread of its user.
   void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Has a thread of its user look at the process. `is_wanted`: that is known of it.
-  void LookLater(pid_t pid, uid_t uid, bool is_wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Has a thread of its user look at the process. `is_wanted`: that is known of it. False
+  // if too many wait.
+  bool LookLater(pid_t pid, uid_t uid, bool is_wanted) ABSL_LOCKS_EXCLUDED(mutex_);
   void LookAt(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // Settles processes that are expected to open a window.
   void PollExpected();

@@ -220,6 +220,11 @@ void Copies::PublishUnfinished(RingHandle* ring) {
   lock_.Unlock();
 }
 
+void Copies::LoseProfiling() {
+  TinyLockHolder hold(lock_);
+  profiled_ = false;
+}
+
 bool Copies::AppEnables(bool enable, bool recording) {
   TinyLockHolder hold(lock_);
   if (!enable && recording && profiled_) return false;

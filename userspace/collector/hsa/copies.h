@@ -67,6 +67,9 @@ class Copies {
 
   // The runtime is gone, and its profiling switch with it.
   void RuntimeGone() { profiled_ = false; }
+  // Somebody may have set that switch without our knowledge: the next recorded copy sets
+  // it again. Otherwise a copy would get the times of one before it.
+  void LoseProfiling();
   // The application switches copy profiling; true if the call may be passed on.
   bool AppEnables(bool enable, bool recording);
 

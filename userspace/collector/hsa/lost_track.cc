@@ -35,6 +35,7 @@ bool HsaBackend::LoseTrack(RingHandle* ring) {
   }
   old_queues.Forget();
   tracker.app_signals().LoseAll();
+  copies.LoseProfiling();
   executables.EraseAll();
   live.LoseKernels();
   return all;
@@ -61,6 +62,7 @@ void HsaBackend::Regain(const hsa_queue_t* handle) {
         StoreRelaxed(&q->idled, 1u);
       } else {
         if (!q->intercepted) doorbell.Skip(q, recording.Dispatches(), &ring);
+        q->profiled = false;  // as far as we know
         StoreRelaxed(&q->lost, false);
         if (!q->intercepted) queues.Publish(q);
       }

@@ -96,6 +96,21 @@ hsa_status_t SymbolInfo(hsa_executable_symbol_t, hsa_executable_symbol_info_t at
   return HSA_STATUS_SUCCESS;
 }
 
+// How often each profiling switch was set.
+struct {
+  int queues, copies;
+} profiling;
+
+hsa_status_t EnableProfiler(hsa_queue_t*, int) {
+  ++profiling.queues;
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t EnableCopyTimes(bool) {
+  ++profiling.copies;
+  return HSA_STATUS_SUCCESS;
+}
+
 constexpr Upcalls kUpcalls = {[] {}, [](void*) {}, [] {}, [] {}};
 
 class LiveEntryTest : public testing::Test {
@@ -104,6 +119,7 @@ class LiveEntryTest : public testing::Test {
     ASSERT_TRUE(runtime_.loaded() && other_.loaded()) << dlerror();
     slots_ = runtime_.Slots();
     runtime_state = {true, true};
+    profiling = {};
     new (&g_process) Process();
     new (&g_queues) QueueRegistry();
     new (&g_old_queues) OldQueues();
@@ -153,6 +169,10 @@ class LiveEntryTest : public testing::Test {
     Set(kCoreExecutableIterateAgentSymbols, &IterateSymbols);
     ApiTable* amd = runtime_.root().amd_ext;
     amd->slots[slots_.at("pointer_info")] = reinterpret_cast<void*>(&PointerInfo);
+    amd->slots[slots_.at("profiling_set_profiler_enabled")] =
+        reinterpret_cast<void*>(&EnableProfiler);
+    amd->slots[slots_.at("profiling_async_copy_enable")] =
+        reinterpret_cast<void*>(&EnableCopyTimes);
     amd->slots[slots_.at("profiling_convert_tick_to_system_domain")] =
         reinterpret_cast<void*>(FakeHsaFunctions().convert_tick);
   }
@@ -356,6 +376,26 @@ TEST_F(LiveEntryTest, AToolAboveUsStaysThere) {
   EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
   EXPECT_EQ(entry(kCoreMemoryFree), other_.function());
   EXPECT_EQ(g_hsa.functions.memory_free, before.memory_free);
+}
+
+// The tool may have switched them off. A copy would get the times of one before it.
+TEST_F(LiveEntryTest, TimesAreSwitchedOnAgain) {
+  FakeGpu gpu(16);
+  Track(&gpu.amd());
+  amd_signal_t signals[2] = {};
+  const auto copy = [&](amd_signal_t* signal) {
+    g_hsa.copies.Begin({}, {reinterpret_cast<uint64_t>(signal)}, &ring_);
+  };
+  Launch(&gpu);
+  copy(&signals[0]);
+  EXPECT_EQ(profiling.queues, 0);  // as it was tracked
+  EXPECT_EQ(profiling.copies, 1);
+  PutTablesBack();
+  Rounds();
+  Launch(&gpu);
+  copy(&signals[1]);
+  EXPECT_EQ(profiling.queues, 1);
+  EXPECT_EQ(profiling.copies, 2);
 }
 
 // The memory of our signals is gone as well.
