@@ -69,6 +69,8 @@ void Pause(TraceCalls& calls, uint64_t waited_ns) {
   }
 }
 
+constexpr int kSeizeTries = 2;
+
 // Why PTRACE_SEIZE failed with EPERM or EACCES: a tracer, a dead thread, or a policy.
 AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid, int error) {
   auto status = calls.ReadStatus(pid, tid);
@@ -139,15 +141,21 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
                          "not trace threads",
                          true};
   }
-  const int error = calls_.Seize(tid);
-  if (error == 0) {
-    Become(State::kSeized);
-    return StepOk();
+  int error = 0;
+  for (int tries = 1;; ++tries) {
+    error = calls_.Seize(tid);
+    if (error == 0) {
+      Become(State::kSeized);
+      return StepOk();
+    }
+    if (error != EPERM && error != EACCES) break;
+    AttachFailure why = WhyNotPermitted(calls_, pid, tid, error);
+    // A tracer may have let it go between the call and the look at its status.
+    if (why.reason == AttachReason::kNotPermitted && tries < kSeizeTries) continue;
+    --Gate().tracees;
+    return why;
   }
   --Gate().tracees;
-  if (error == EPERM || error == EACCES) {
-    return WhyNotPermitted(calls_, pid, tid, error);
-  }
   AttachFailure failure = FailureFromErrno(
       error, AttachReason::kNotPermitted,
       absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(error)));

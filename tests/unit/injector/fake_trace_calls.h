@@ -41,7 +41,10 @@ class FakeTraceCalls : public TraceCalls {
   }
   uint64_t elapsed_ns() const { return now_ns_ - kBeginNs; }
 
-  int Seize(pid_t) override { return seize_error; }
+  int Seize(pid_t) override {
+    ++seizes;
+    return seizes <= failing_seizes ? EPERM : seize_error;
+  }
   int Interrupt(pid_t) override {
     ++interrupts;
     return interrupt_error;
@@ -137,6 +140,8 @@ class FakeTraceCalls : public TraceCalls {
   bool is_armed() const { return alarm_ns_ != 0; }
 
   // What calls return: 0 or an errno.
+  int seizes = 0;
+  int failing_seizes = 0;  // at the beginning
   int seize_error = 0, interrupt_error = 0, continue_error = 0, detach_error = 0;
   int peek_error = 0, registers_error = 0, options_error = 0, dispatch_error = 0;
   bool dispatched = false;

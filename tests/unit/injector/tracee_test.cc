@@ -281,6 +281,14 @@ TEST_F(TraceeTest, ASeizeThatFailsSaysWhy) {
   EXPECT_EQ(gate_.tracees, 0u);
 }
 
+TEST_F(TraceeTest, AThreadThatATracerHasJustLetGoIsSeized) {
+  calls_.failing_seizes = 1;
+  EXPECT_TRUE(tracee_.Seize(kPid, kTid).ok());
+  EXPECT_EQ(calls_.seizes, 2);
+  EXPECT_EQ(gate_.tracees, 1u);
+  calls_.Plan(0, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
+}
+
 TEST_F(TraceeTest, NobodyIsSeizedWhileTheGateIsClosed) {
   gate_.closed = 1;
   const StepResult result = tracee_.Seize(kPid, kTid);
