@@ -20,6 +20,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/isolation.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
@@ -155,14 +156,19 @@ const std::string& Child::PollOutput() {
 Finished Child::Wait() {
   pollfd fds[2] = {{output_fd_.get(), POLLIN, 0}, {errors_fd_.get(), POLLIN, 0}};
   std::string* texts[2] = {&finished_.output, &finished_.errors};
+  bool reported = false;
   while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-    poll(fds, 2, -1);
+    if (poll(fds, 2, reported ? -1 : kHangMsec) == 0) {
+      reported = true;
+      ReportHang();
+    }
     for (int i = 0; i < 2; ++i) {
       if (fds[i].fd >= 0 && fds[i].revents != 0 && !ReadSome(fds[i].fd, texts[i])) {
         fds[i].fd = -1;
       }
     }
   }
+  AwaitEnd(pid_, &reported);
   waitpid(pid_, &finished_.status, 0);
   waited_ = true;
   return finished_;

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/integration/watch/hang_report.h"
+
 namespace rocattach::testing_support {
 
 Terminal::Terminal(std::vector<std::string> argv,
@@ -32,7 +34,9 @@ Terminal::~Terminal() {
 
 const std::string& Terminal::ReadUntil(const std::string& text) {
   char chunk[4096];
+  bool reported = false;
   while (text.empty() || seen_.find(text) == std::string::npos) {
+    AwaitReadable(master_.get(), &reported);
     ssize_t n = read(master_.get(), chunk, sizeof(chunk));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;  // EIO: nobody has the other side any more
@@ -47,6 +51,8 @@ void Terminal::Type(const std::string& text) const {
 
 int Terminal::Wait() {
   (void)ReadUntil("");
+  bool reported = false;
+  AwaitEnd(pid_, &reported);
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
   return status;
