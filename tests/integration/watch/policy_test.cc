@@ -215,6 +215,17 @@ TEST_F(PolicyTest, APlainCommandNameIsDeniedByTheKernel) {
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED);
 }
 
+// The kernel knows only the real path of an executable.
+TEST_F(PolicyTest, APathThroughALinkIsTheSameExecutable) {
+  const ExecutableDirectory directory;
+  const std::string link = directory.path() + "/link";
+  std::filesystem::create_directory_symlink(
+      std::filesystem::path(TargetPath("hsa_dispatch")).parent_path(), link);
+  const std::string path = link + "/hsa_dispatch";
+  EXPECT_EQ(VerdictWith({"--auto", "--deny", path}).state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_EQ(VerdictWith({"--auto", "-n", path}).state(), v1::WINDOW_STATE_ATTACHED);
+}
+
 TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
   if (!EverybodyReaches(TargetPath("hsa_dispatch"))) {
     GTEST_SKIP() << "needs a build that every user reaches";

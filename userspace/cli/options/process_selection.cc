@@ -7,6 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -59,6 +62,18 @@ absl::Status SelectRunning(const std::vector<pid_t>& pids, WatchArguments* args)
   return absl::OkStatus();
 }
 
+// The kernel knows an executable by its real path: one that goes through a link, or begins
+// in the working directory, is looked for under both. Without this, --deny would deny
+// nothing.
+void AddRealPaths(std::vector<std::string>* globs) {
+  for (size_t i = 0, given = globs->size(); i < given; ++i) {
+    std::error_code missing;
+    if ((*globs)[i].find('/') == std::string::npos) continue;
+    std::string real = std::filesystem::canonical((*globs)[i], missing).string();
+    if (!missing && real != (*globs)[i]) globs->push_back(std::move(real));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<uid_t> ParseUser(const std::string& user) {
@@ -105,6 +120,8 @@ absl::Status InterpretSelection(WatchArguments* args) {
             word.c_str());
     watcher.policy.allow.push_back(word);
   }
+  AddRealPaths(&watcher.policy.allow);
+  AddRealPaths(&watcher.policy.deny);
   return pids.empty() ? absl::OkStatus() : SelectRunning(pids, args);
 }
 
