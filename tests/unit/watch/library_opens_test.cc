@@ -3,26 +3,17 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/fanotify.h>
 #include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "tests/unit/watch/open_notification.h"
+
 namespace rocattach {
 namespace {
 
 using testing::ElementsAre;
-
-fanotify_event_metadata Notification(uint64_t mask, pid_t pid) {
-  fanotify_event_metadata event = {};
-  event.event_len = event.metadata_len = sizeof(event);
-  event.vers = FANOTIFY_METADATA_VERSION;
-  event.mask = mask;
-  event.fd = FAN_NOFD;
-  event.pid = pid;
-  return event;
-}
 
 class LibraryOpensTest : public testing::Test {
  protected:
@@ -36,19 +27,20 @@ class LibraryOpensTest : public testing::Test {
 };
 
 TEST_F(LibraryOpensTest, ProcessesThatOpenAFileAreVisited) {
-  EXPECT_TRUE(Visit({Notification(FAN_OPEN, 7), Notification(FAN_OPEN, 8)}));
+  EXPECT_TRUE(Visit({OpenNotification(FAN_OPEN, 7), OpenNotification(FAN_OPEN, 8)}));
   EXPECT_THAT(pids_, ElementsAre(7, 8));
   EXPECT_TRUE(Visit({}));
 }
 
 TEST_F(LibraryOpensTest, AFullQueueIsALossAndTheOthersAreVisited) {
-  EXPECT_FALSE(Visit({Notification(FAN_OPEN, 7), Notification(FAN_Q_OVERFLOW, 0),
-                      Notification(FAN_OPEN, 8)}));
+  EXPECT_FALSE(
+      Visit({OpenNotification(FAN_OPEN, 7), OpenNotification(FAN_Q_OVERFLOW, 0),
+             OpenNotification(FAN_OPEN, 8)}));
   EXPECT_THAT(pids_, ElementsAre(7, 8));
 }
 
 TEST_F(LibraryOpensTest, WhatIsNotUnderstoodIsALoss) {
-  fanotify_event_metadata other = Notification(FAN_OPEN, 7);
+  fanotify_event_metadata other = OpenNotification(FAN_OPEN, 7);
   ++other.vers;
   EXPECT_FALSE(Visit({other}));
   EXPECT_TRUE(pids_.empty());
@@ -61,7 +53,7 @@ TEST_F(LibraryOpensTest, ReadsWhatWaits) {
   const LibraryOpens opens((UniqueFd(fds[0])));
   const auto visit = [this](pid_t pid) { pids_.push_back(pid); };
   EXPECT_TRUE(opens.Read(visit)) << "nothing waits";
-  const fanotify_event_metadata event = Notification(FAN_OPEN, 9);
+  const fanotify_event_metadata event = OpenNotification(FAN_OPEN, 9);
   ASSERT_EQ(write(in.get(), &event, sizeof(event)), ssize_t{sizeof(event)});
   EXPECT_TRUE(opens.Read(visit));
   EXPECT_THAT(pids_, ElementsAre(9));

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/fanotify.h>
 #include <sys/prctl.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -22,6 +21,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/unit/watch/open_notification.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -140,12 +140,7 @@ class TranslatedProcessesTest : public testing::Test {
     processes_ = *std::move(processes);
   }
   void Notify(uint64_t mask, pid_t pid) {
-    fanotify_event_metadata event = {};
-    event.event_len = event.metadata_len = sizeof(event);
-    event.vers = FANOTIFY_METADATA_VERSION;
-    event.mask = mask;
-    event.fd = FAN_NOFD;
-    event.pid = pid;
+    const fanotify_event_metadata event = OpenNotification(mask, pid);
     ASSERT_EQ(write(kernel_.get(), &event, sizeof(event)), ssize_t{sizeof(event)});
   }
   // The process opens the copy.

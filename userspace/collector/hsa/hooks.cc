@@ -385,6 +385,10 @@ bool HooksInPlace(const ApiTableRoot* root) {
          reinterpret_cast<void*>(&HookQueueCreate);
 }
 
+bool IsOurQueueDestroy(const void* function) {
+  return function == reinterpret_cast<void*>(&HookQueueDestroy);
+}
+
 void ReplaceEntry(ApiTable* table, uint32_t slot, void* hook) {
   if (slot == kNoSlot) return;
   void** entry = &table->slots[slot];

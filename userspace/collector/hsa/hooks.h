@@ -11,6 +11,8 @@ namespace rocattach::collector {
 // functions over ours. Then nothing must be replaced, and our functions call the same
 // functions as before: those of the SDK would call ours again.
 bool HooksInPlace(const ApiTableRoot* root);
+// Whether a function is ours for hsa_queue_destroy.
+bool IsOurQueueDestroy(const void* function);
 // Stores one of our functions in a table, unless the place belongs to another tool whose
 // function calls ours: the two would call each other forever. Nothing for kNoSlot.
 void ReplaceEntry(ApiTable* table, uint32_t slot, void* hook);

@@ -105,6 +105,9 @@ bool LiveEntry::AnyIsBelowUs() const {
     const void* there = LoadAcquire(&tables_.root.core->slots[kSlots[i]]);
     if (Likely(there == LoadRelaxed(&not_below_[i]))) continue;
     if (IsBelowUs(there)) return true;
+    if (kSlots[i] == kCoreQueueDestroy) {
+      StoreRelaxed(&destroy_is_foreign_, IsOurQueueDestroy(there) ? 0u : 1u);
+    }
     StoreRelaxed(&not_below_[i], there);
   }
   return false;

@@ -87,6 +87,11 @@ class LiveEntry {
   bool TakenOut() const {
     return late_ && installed_ && (LoadRelaxed(&taken_out_) != 0 || AnyIsBelowUs());
   }
+  // Another tool's function is where queues are destroyed. It may be above ours, or have
+  // the runtime's from before: then queues go unseen.
+  bool DestroyIsForeign() const {
+    return late_ && LoadRelaxed(&destroy_is_foreign_) != 0;
+  }
   // Where it is worth while to look again soon.
   bool StoresSoon() const { return TakenOut() && !named_; }
   // Whether a function in the tables is the runtime's own, or one that ours call. All
@@ -139,6 +144,7 @@ class LiveEntry {
   uint32_t phase_before_ = 0;  // with that lock, during hsa_shut_down
   // What AnyIsBelowUs() has found in the entries that it looks at.
   mutable const void* not_below_[kWatched] = {};
+  mutable uint32_t destroy_is_foreign_ = 0;
   uint32_t taken_out_ = 0;  // 1: StoreAgain() has found them gone
   bool named_ = false;      // why they cannot be stored has been said
   uint64_t stored_ns_ = 0;  // when StoreAgain() has stored them last

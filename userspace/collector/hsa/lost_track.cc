@@ -1,6 +1,7 @@
 // Late attach: another tool has put the runtime's tables back as they were before it came,
 // and so taken our functions out. Until they are stored again, and until the application
 // comes back with each queue, nothing that it may have destroyed meanwhile is read.
+#include "userspace/collector/common/own_memory.h"
 #include "userspace/collector/common/own_stack.h"
 #include "userspace/collector/hsa/backend.h"
 
@@ -42,7 +43,17 @@ bool HsaBackend::LoseTrack(RingHandle* ring) {
 }
 
 bool HsaBackend::MayRead(Queue* q) {
-  return !q->lost && !live.TakenOut();
+  if (q->lost || live.TakenOut()) return false;
+  if (Likely(!live.DestroyIsForeign())) return true;
+  // Where the kernel copies neither, nothing tells whether it is there.
+  amd_queue_t now;
+  char packet;
+  if (CopyOwnMemory(q->amd, &now, sizeof(now)) && IsSame(*q, now) &&
+      CopyOwnMemory(q->packets, &packet, sizeof(packet))) {
+    return true;
+  }
+  Lose(q);
+  return false;
 }
 
 void HsaBackend::Regain(const hsa_queue_t* handle) {

@@ -272,6 +272,22 @@ TEST_F(LiveEntryTest, AQueueThatIsDestroyedUnseenIsNotRead) {
   EXPECT_EQ(Unseen(), 1u) << "what else it was given is not known";
 }
 
+// It has the runtime's functions from before our attach.
+TEST_F(LiveEntryTest, AQueueThatAnotherToolDestroysUnseenIsNotRead) {
+  MappedQueue queue;
+  Queue* q = Track(queue.get());
+  Ring(*queue.get(), 0);
+  core()->slots[kCoreQueueDestroy] = other_.function();
+  Rounds();
+  EXPECT_FALSE(q->lost) << "it may as well be above us";
+  queue.Destroy();
+  Rounds();
+  EXPECT_TRUE(q->lost);
+  EXPECT_EQ(entry(kCoreQueueDestroy), other_.function());
+  g_hsa.End(/*in_use=*/true);
+  EXPECT_EQ(AllDispatches(g_process.memory).size(), 1u);
+}
+
 TEST_F(LiveEntryTest, NothingIsReadAtTheEndOfTheProcessEither) {
   MappedQueue queue;
   Track(queue.get());
