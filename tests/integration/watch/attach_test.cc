@@ -229,7 +229,7 @@ TEST_F(AttachTest, ShutDownAndInitialiseAgain) {
   EXPECT_EQ(windows.size(), 1u);
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
   EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE);
-  EXPECT_EQ(recording.summary->hold().count(), 1u);
+  EXPECT_EQ(recording.summary->hit_to_released().count(), 1u);
 }
 
 TEST_F(AttachTest, ALibraryThatIsOpenedLate) {

@@ -17,16 +17,22 @@ namespace {
 // per processor, which another process's run overwrites when a program sleeps.
 constexpr int kPrivateStackBytes = 64;
 
-// The frames that "stack depth 48+16+0" lists; each is rounded up to 16 bytes.
+int RoundedUp(int frame) {
+  return (frame + 15) / 16 * 16;
+}
+
+// The frames that "stack depth 48+16+0" lists; each is rounded up to 16 bytes. Newer
+// kernels write "stack depth max 112", and a line "subprog 0 … stack 48" for each function.
 std::vector<int> Frames(const std::string& log) {
   std::vector<int> frames;
-  const std::string mark = "stack depth ";
-  const size_t at = log.rfind(mark);
-  if (at == std::string::npos) return frames;
-  std::istringstream text(log.substr(at + mark.size()));
-  for (int depth; text >> depth; text.get()) {
-    frames.push_back((depth + 15) / 16 * 16);
-    if (text.peek() != '+') break;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string mark =
+        line.rfind("subprog ", 0) == 0 ? " stack " : "stack depth ";
+    const size_t at = line.rfind(mark);
+    if (at == std::string::npos) continue;
+    std::istringstream text(line.substr(at + mark.size()));
+    for (int depth; text >> depth; text.get()) frames.push_back(RoundedUp(depth));
   }
   return frames;
 }
