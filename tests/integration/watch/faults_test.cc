@@ -190,7 +190,6 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
   EXPECT_EQ(recording.processes[0].verdict.hold_end(), v1::HOLD_END_KILLED);
 }
 
-// What holds of both levels of the hold.
 // A service that dies releases everybody who waits for it, at once.
 TEST_F(FaultsTest, HoldsEndWithTheService) {
   if (IsSkipped() || HasFatalFailure()) return;
@@ -208,6 +207,7 @@ TEST_F(FaultsTest, HoldsEndWithTheService) {
   EXPECT_LT(BootNs() - begin_ns, kHoldNs) << "held to the deadline for nobody";
 }
 
+// What holds of both levels of the hold.
 class HoldTest : public FaultsTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(HoldModes, HoldTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
