@@ -314,7 +314,7 @@ hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* optio
   hsa_status_t status = h.functions.executable_freeze(executable, options);
   if (p.guard.Ours()) h.live.ArmIfOpen();
   if (status == HSA_STATUS_SUCCESS && p.Live()) {
-    const auto read = [&] { h.executables.Frozen(executable); };
+    const auto read = [executable] { g_hsa.executables.Frozen(executable); };
     if (!OnOwnStack(read)) read();
   }
   return status;
@@ -326,7 +326,7 @@ hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
   // While kernels from before are being read, none is destroyed.
   if (p.guard.Ours()) h.live.ArmIfLate();
   if (p.Live()) {
-    const auto read = [&] { h.executables.Destroying(executable); };
+    const auto read = [executable] { g_hsa.executables.Destroying(executable); };
     if (!OnOwnStack(read)) read();
   }
   return h.functions.executable_destroy(executable);
