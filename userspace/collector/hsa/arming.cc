@@ -78,11 +78,11 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   StoreRelaxed(&control->capture_mode, UseIntercept() ? 2u : 1u);
   // Before any hook sees that we are armed: they wait until the kernels are known.
   if (entry == ROCATTACH_ENTRY_PATH_LATE) LoadKernels();
+  old_queues.Begin(/*late=*/entry == ROCATTACH_ENTRY_PATH_LATE);
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
   if (entry == ROCATTACH_ENTRY_PATH_TOOLS_LIB && !HooksInPlace(root)) {
     InstallHooks(root, amd_slots);
   }
-  old_queues.Begin(/*late=*/entry == ROCATTACH_ENTRY_PATH_LATE);
   StoreRelaxed(&control->armed_ns, BootNs());
   StoreRelaxed(&control->record_kinds, ROCATTACH_PLAN_RECORD_DISPATCHES |
                                            ROCATTACH_PLAN_RECORD_COPIES |

@@ -1,5 +1,8 @@
 #include "userspace/collector/hsa/live_entry.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "userspace/collector/common/own_stack.h"
 #include "userspace/collector/hsa/backend.h"
 #include "userspace/collector/hsa/elf_object.h"
@@ -176,18 +179,41 @@ const char* LiveEntry::StoreNow() {
   return nullptr;
 }
 
+// Arming takes milliseconds, unless its thread does not get a processor. Nobody waits
+// for longer than this after it has begun: it may need a lock that one of them holds.
+constexpr uint64_t kLongestArmingNs = 500'000'000;
+
+bool LiveEntry::WaitForArmer(uint32_t armer) {
+  const uint64_t now = BootNs(), end = LoadRelaxed(&arming_ns_) + kLongestArmingNs;
+  if (now >= end) return false;
+  FutexWaitNs(&armer_, armer, end - now);
+  return true;
+}
+
 bool LiveEntry::TryArm() {
   Process& p = g_process;
   if (!p.guard.Ours()) return false;
-  const uint32_t phase = LoadAcquire(&p.phase);
-  // Unloaded: the runtime may have been started again without our knowledge.
-  if (phase != kPhaseLoaded && phase != kPhaseUnloaded && phase != kPhaseArmed) {
-    return false;
-  }
-  if (__atomic_exchange_n(&arming_, 1u, __ATOMIC_ACQUIRE) != 0) return false;
   ErrnoKeeper keep_errno;
+  const auto me = static_cast<uint32_t>(syscall(SYS_gettid));
+  for (;;) {
+    const uint32_t phase = LoadAcquire(&p.phase);
+    // Unloaded: the runtime may have been started again without our knowledge.
+    if (phase != kPhaseLoaded && phase != kPhaseUnloaded && phase != kPhaseArmed) {
+      return false;
+    }
+    if (p.Live() && !KernelsAreLost()) return true;
+    uint32_t armer = 0;
+    if (LoadRelaxed(&armer_) == 0) StoreRelaxed(&arming_ns_, BootNs());
+    if (__atomic_compare_exchange_n(&armer_, &armer, me, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+      break;
+    }
+    // A signal handler of the program, above the thread's own arming.
+    if (armer == me || !WaitForArmer(armer)) return false;
+  }
   ArmIfOpen();
-  StoreRelease(&arming_, 0u);
+  StoreRelease(&armer_, 0u);
+  FutexWake(&armer_);
   return p.Live();
 }
 

@@ -52,11 +52,15 @@ class LiveEntry {
   bool late() const { return late_; }
 
   // For hooks that every dispatch passes: true if the collector is armed. In a late
-  // attach the first one arms it, and others that come meanwhile are not recorded.
+  // attach the first one arms it, and others that come meanwhile wait for it: what they
+  // submit would pass unrecorded.
   bool IsReady() {
     if (Likely(g_process.Live()) && Likely(!KernelsAreLost())) return true;
     return late_ && TryArm();
   }
+
+  // A thread did not wait any longer for another one that arms the collector.
+  bool Passes() const { return LoadRelaxed(&armer_) != 0 && !g_process.Live(); }
 
   // Before and after the runtime's hsa_init and hsa_shut_down. False if the thread is
   // inside of one of them already: then there is no Leave.
@@ -115,8 +119,10 @@ class LiveEntry {
   }
 
  private:
-  // Arms the collector, unless another thread is doing so. True if it is armed.
+  // Arms the collector, or waits for the thread that does so. True if it is armed.
   bool TryArm();
+  // False if thread `armer` has been arming for too long.
+  bool WaitForArmer(uint32_t armer);
   // Reads the functions that ours call. nullptr, or the reason why not.
   const char* LoadFunctions();
   // Whether a function is below us where a call that passes without us does harm.
@@ -137,7 +143,8 @@ class LiveEntry {
   bool known_ = false;      // the tables have been found, by us or before a fork
   bool installed_ = false;  // our functions are, or were, in them
   bool late_ = false;
-  uint32_t arming_ = 0;  // 1: a thread is inside TryArm()
+  uint32_t armer_ = 0;      // tid of the thread that is inside TryArm()
+  uint64_t arming_ns_ = 0;  // since when
   // One thread inside the runtime's hsa_init or hsa_shut_down, as the runtime itself
   // has it.
   SleepingLock life_lock_;

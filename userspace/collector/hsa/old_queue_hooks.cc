@@ -6,27 +6,40 @@
 namespace rocattach::collector {
 namespace {
 
-inline void BeforeReserve(const hsa_queue_t* queue) {
+// The application is about to reserve packets. False if it passes before the collector is
+// armed: then they count as unseen.
+inline bool BeforeReserve(const hsa_queue_t* queue) {
   HsaBackend& h = g_hsa;
-  if (!h.live.IsReady() || !h.old_queues.active()) return;
-  h.old_queues.BeforeReserve(queue);
+  if (Unlikely(!h.live.IsReady())) return !h.live.Passes();
+  if (h.old_queues.active()) h.old_queues.BeforeReserve(queue);
+  return true;
+}
+
+__attribute__((noinline)) void CountPassed(uint64_t packets) {
+  if (!g_hsa.recording.Dispatches()) return;
+  RingHandle ring = g_process.rings.Mine();
+  ring.Count(&rocattach_ring::packets_unseen, packets);
 }
 
 template <auto kFunction>
 uint64_t HookAdd(const hsa_queue_t* queue, uint64_t count) {
-  BeforeReserve(queue);
+  if (Unlikely(!BeforeReserve(queue))) CountPassed(count);
   return (g_hsa.functions.*kFunction)(queue, count);
 }
 
 template <auto kFunction>
 uint64_t HookCas(const hsa_queue_t* queue, uint64_t expected, uint64_t value) {
-  BeforeReserve(queue);
-  return (g_hsa.functions.*kFunction)(queue, expected, value);
+  const bool seen = BeforeReserve(queue);
+  const uint64_t before = (g_hsa.functions.*kFunction)(queue, expected, value);
+  if (Unlikely(!seen) && before == expected) CountPassed(value - expected);
+  return before;
 }
 
 template <auto kFunction>
 void HookStore(const hsa_queue_t* queue, uint64_t value) {
-  BeforeReserve(queue);
+  if (Unlikely(!BeforeReserve(queue))) {
+    CountPassed(value - OldQueues::WriteIndexOf(queue));
+  }
   (g_hsa.functions.*kFunction)(queue, value);
 }
 

@@ -31,6 +31,10 @@ const hsa_queue_t* OldQueues::Hardware(const hsa_queue_t* queue) {
                                                                            : queue;
 }
 
+uint64_t OldQueues::WriteIndexOf(const hsa_queue_t* queue) {
+  return Load(&Raw(Hardware(queue))->write_dispatch_id);
+}
+
 // Those of copy engines are sized in bytes, and count bytes. HSA has a flag for queues that
 // take dispatches, which they do not have.
 bool OldQueues::HasPackets(const hsa_queue_t* queue) {

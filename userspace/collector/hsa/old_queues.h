@@ -41,6 +41,9 @@ class OldQueues {
     See(queue);
   }
 
+  // Of the queue behind that handle.
+  static uint64_t WriteIndexOf(const hsa_queue_t* queue);
+
   // False for most stores to signals, which FindByDoorbell need not look at. The
   // doorbells of queues that another tool intercepts are of any kind, so while queues
   // are pending every signal may be one.

@@ -1,13 +1,21 @@
-// Late attach: another tool puts the runtime's tables back as they were before it came,
-// and our functions are gone from them for a while.
+// Late attach: one of the program's threads arms the collector while others call the
+// runtime. And another tool puts the runtime's tables back as they were before it came,
+// so that our functions are gone from them for a while.
 #include "userspace/collector/hsa/live_entry.h"
 
 #include <gtest/gtest.h>
 #include <hsa/hsa_ven_amd_loader.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <functional>
 #include <new>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/collector/hsa/fake_hsa.h"
@@ -37,7 +45,8 @@ struct {
 
 hsa_status_t SystemInfo(hsa_system_info_t attribute, void* value) {
   if (!runtime_state.open) return HSA_STATUS_ERROR_NOT_INITIALIZED;
-  if (Number(attribute) == HSA_SYSTEM_INFO_VERSION_MAJOR) {
+  if (Number(attribute) == HSA_SYSTEM_INFO_VERSION_MAJOR ||
+      Number(attribute) == HSA_SYSTEM_INFO_VERSION_MINOR) {
     *static_cast<uint16_t*>(value) = 1;
     return HSA_STATUS_SUCCESS;
   }
@@ -56,7 +65,11 @@ hsa_status_t PointerInfo(const void* pointer, hsa_amd_pointer_info_t* info,
   return HSA_STATUS_SUCCESS;
 }
 
+// What happens while the collector is being armed.
+std::function<void()> while_arming;
+
 hsa_status_t IterateAgents(hsa_status_t (*visit)(hsa_agent_t, void*), void* data) {
+  if (const auto run = std::exchange(while_arming, nullptr)) run();
   return visit(kGpu, data);
 }
 
@@ -111,6 +124,16 @@ hsa_status_t EnableCopyTimes(bool) {
   return HSA_STATUS_SUCCESS;
 }
 
+// Calls of the runtime that reserve a packet, before and after the collector was armed.
+struct {
+  std::atomic<int> unarmed, armed;
+} reserved;
+
+uint64_t AddWriteIndex(const hsa_queue_t*, uint64_t) {
+  ++(g_process.phase == kPhaseArmed ? reserved.armed : reserved.unarmed);
+  return 0;
+}
+
 constexpr Upcalls kUpcalls = {[] {}, [](void*) {}, [] {}, [] {}};
 
 class LiveEntryTest : public testing::Test {
@@ -120,6 +143,8 @@ class LiveEntryTest : public testing::Test {
     slots_ = runtime_.Slots();
     runtime_state = {true, true};
     profiling = {};
+    while_arming = nullptr;
+    reserved.unarmed = reserved.armed = 0;
     new (&g_process) Process();
     new (&g_queues) QueueRegistry();
     new (&g_old_queues) OldQueues();
@@ -129,9 +154,11 @@ class LiveEntryTest : public testing::Test {
     ring_ = g_process.rings.Mine();
     PutTablesBack();
     ASSERT_STREQ(g_hsa.live.Install(runtime_.window(), /*late=*/true), nullptr);
-    Arm();
+    g_process.phase = kPhaseLoaded;
+    if (armed_) Arm();
   }
   void TearDown() override {
+    while (g_process.worker.running()) sched_yield();
     g_process.rings.Forget();
     g_process.memory.Discard();
   }
@@ -161,6 +188,7 @@ class LiveEntryTest : public testing::Test {
       const uint32_t entries = (table->version.minor_id - 16) / 8;
       for (uint32_t i = 0; i < entries; ++i) table->slots[i] = runtime_.function();
     }
+    Set(kCoreQueueAddWriteIndexRelaxed, &AddWriteIndex);
     Set(kCoreSystemGetInfo, &SystemInfo);
     Set(kCoreIterateAgents, &IterateAgents);
     Set(kCoreAgentGetInfo, &AgentInfo);
@@ -219,6 +247,7 @@ class LiveEntryTest : public testing::Test {
   }
   uint64_t Unseen() const { return Sum(&rocattach_ring::packets_unseen); }
 
+  bool armed_ = true;  // by SetUp
   const TableRuntime runtime_{"752"}, other_{"744"};
   std::map<std::string, uint32_t> slots_;
   std::vector<amd_signal_t> pool_;
@@ -426,6 +455,62 @@ TEST_F(LiveEntryTest, ARuntimeThatWasStartedAgainUnseenIsForgotten) {
   EXPECT_FALSE(g_hsa.tracker.signals().ready());
   EXPECT_EQ(q->amd, nullptr);
   EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
+}
+
+// The first call of the program arms the collector.
+class ArmingTest : public LiveEntryTest {
+ protected:
+  ArmingTest() { armed_ = false; }
+
+  static bool IsAsleep(pid_t tid) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(tid) + "/stat");
+    std::string number, name;
+    char state = 0;
+    stat >> number >> name >> state;
+    return state == 'S';
+  }
+  // Two threads reserve a packet, the second one while the first one is arming, which
+  // ends when `goes_on` returns true.
+  void ReserveTwice(const std::function<bool(pid_t other)>& goes_on) {
+    FakeGpu first(16), second(16);
+    std::thread other;
+    while_arming = [&] {
+      std::atomic<pid_t> tid = 0;
+      other = std::thread([&] {
+        tid = gettid();
+        Reserve(&second);
+      });
+      while (tid == 0 || !goes_on(tid)) sched_yield();
+    };
+    Reserve(&first);
+    other.join();
+    EXPECT_EQ(g_process.phase, kPhaseArmed);
+    EXPECT_EQ(reserved.unarmed + reserved.armed, 2);
+  }
+};
+
+// Either the other one waits, or it counts.
+TEST_F(ArmingTest, NothingPassesUncountedMeanwhile) {
+  ReserveTwice([](pid_t other) {
+    return IsAsleep(other) || reserved.unarmed + reserved.armed != 0;
+  });
+  EXPECT_EQ(static_cast<int>(Unseen()), reserved.unarmed);
+}
+
+// The thread that arms may wait for something that the other one has.
+TEST_F(ArmingTest, NobodyWaitsForEver) {
+  ReserveTwice([](pid_t) { return reserved.unarmed != 0; });
+  EXPECT_EQ(Unseen(), 1u);
+}
+
+// A handler of a signal that came while the thread was arming calls the runtime.
+TEST_F(ArmingTest, AThreadDoesNotWaitForItself) {
+  FakeGpu gpu(16);
+  while_arming = [&] { Reserve(&gpu); };
+  Reserve(&gpu);
+  EXPECT_EQ(reserved.unarmed, 1);
+  EXPECT_EQ(reserved.armed, 1);
+  EXPECT_EQ(Unseen(), 1u);
 }
 
 }  // namespace
