@@ -124,6 +124,10 @@ hsa_status_t EnableCopyTimes(bool) {
   return HSA_STATUS_SUCCESS;
 }
 
+hsa_status_t FailToCreate(hsa_agent_t, QueueDescriptor*, uint32_t) {
+  return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+}
+
 // Calls of the runtime that reserve a packet, before and after the collector was armed.
 struct {
   std::atomic<int> unarmed, armed;
@@ -199,6 +203,7 @@ class LiveEntryTest : public testing::Test {
     amd->slots[slots_.at("pointer_info")] = reinterpret_cast<void*>(&PointerInfo);
     amd->slots[slots_.at("profiling_set_profiler_enabled")] =
         reinterpret_cast<void*>(&EnableProfiler);
+    amd->slots[slots_.at("queue_create")] = reinterpret_cast<void*>(&FailToCreate);
     amd->slots[slots_.at("profiling_async_copy_enable")] =
         reinterpret_cast<void*>(&EnableCopyTimes);
     amd->slots[slots_.at("profiling_convert_tick_to_system_domain")] =
@@ -441,6 +446,19 @@ TEST_F(LiveEntryTest, TimesAreSwitchedOnAgain) {
   copy(&signals[1]);
   EXPECT_EQ(profiling.queues, 1);
   EXPECT_EQ(profiling.copies, 2);
+}
+
+// What the descriptors say then may be anything.
+TEST_F(LiveEntryTest, QueuesOfABatchThatFailedAreNotFollowed) {
+  ApiTable* amd = runtime_.root().amd_ext;
+  QueueDescriptor descriptors[2] = {};
+  for (QueueDescriptor& d : descriptors) {
+    d.version = 1;
+    d.queue = reinterpret_cast<hsa_queue_t*>(0x1000);  // not mapped
+  }
+  const auto create =
+      reinterpret_cast<AmdQueueCreate>(amd->slots[slots_.at("queue_create")]);
+  EXPECT_EQ(create(kGpu, descriptors, 2), HSA_STATUS_ERROR_OUT_OF_RESOURCES);
 }
 
 // The memory of our signals is gone as well.
