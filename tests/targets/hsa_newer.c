@@ -93,7 +93,7 @@ static struct {
   uint64_t jumps;       // of each thread, to one dispatch each
   uint64_t restores;    // of the runtime's tables
   unsigned threads;
-  bool counted, in_device, broadcast, clusters, unseen;
+  bool counted, in_device, broadcast, clusters, unseen, own_signals;
   const char* until;
   const char* ready;
 } settings = {.dispatches = 1000, .threads = 1};
@@ -123,6 +123,7 @@ static const char help[] =
     "  --device-ring  queues have their rings in device memory\n"
     "  --counted      threads share a counted queue, each with a handle of its own\n"
     "  --ring-directly  ring by a store to the hardware's doorbell\n"
+    "  --own-signals  fails if a packet has got a signal that is not the program's\n"
     "  --until FILE   first dispatch other kernels until there is such a file\n"
     "  --ready FILE   created when these have begun\n";
 
@@ -251,6 +252,18 @@ static void use_queue(hsa_queue_t* queue, uint64_t** arguments) {
   check(hsa_signal_destroy(done), "hsa_signal_destroy");
 }
 
+// Of those that were dispatched without one: they are still in the ring.
+static void check_signals(const struct worker* worker) {
+  const struct ext_dispatch* packets = worker->queue->base_address;
+  if (worker->before + worker->after > QUEUE_PACKETS)
+    die("too many packets to look at");
+  for (uint64_t i = worker->before; i < worker->before + worker->after; i++) {
+    if (packets[i].completion.handle != 0) {
+      die("packet %llu has a signal", (unsigned long long)i);
+    }
+  }
+}
+
 // At any moment of whoever stores into the tables now and then.
 static void* restore(void* unused) {
   (void)unused;
@@ -307,6 +320,7 @@ static void* work(void* argument) {
   barrier(worker->queue, done);
   wait_for_zero(done);
   check(hsa_signal_destroy(done), "hsa_signal_destroy");
+  if (settings.own_signals) check_signals(worker);
   char* host = allocate(&machine, machine.host, COPY_BYTES);
   char* device = allocate(&machine, machine.device, (BATCH + 1) * COPY_BYTES);
   char back[COPY_BYTES];
@@ -320,19 +334,14 @@ static void* work(void* argument) {
   return NULL;
 }
 
-static const struct option options[] = {{"batches", required_argument, NULL, 'b'},
-                                        {"broadcast", no_argument, NULL, 'B'},
-                                        {"clusters", no_argument, NULL, 'x'},
-                                        {"jumps", required_argument, NULL, 'j'},
-                                        {"restores", required_argument, NULL, 'R'},
-                                        {"unseen", no_argument, NULL, 'U'},
-                                        {"device-ring", no_argument, NULL, 'd'},
-                                        {"counted", no_argument, NULL, 'c'},
-                                        {"ring-directly", no_argument, NULL, 'D'},
-                                        {"until", required_argument, NULL, 'u'},
-                                        {"ready", required_argument, NULL, 'r'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"batches", required_argument, NULL, 'b'},  {"broadcast", no_argument, NULL, 'B'},
+    {"clusters", no_argument, NULL, 'x'},       {"jumps", required_argument, NULL, 'j'},
+    {"restores", required_argument, NULL, 'R'}, {"unseen", no_argument, NULL, 'U'},
+    {"device-ring", no_argument, NULL, 'd'},    {"counted", no_argument, NULL, 'c'},
+    {"ring-directly", no_argument, NULL, 'D'},  {"own-signals", no_argument, NULL, 's'},
+    {"until", required_argument, NULL, 'u'},    {"ready", required_argument, NULL, 'r'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 
 static void parse(int argc, char** argv) {
   int option;
@@ -349,6 +358,7 @@ static void parse(int argc, char** argv) {
     if (option == 'x') settings.clusters = true;
     if (option == 'j') settings.jumps = parse_number("--jumps", optarg);
     if (option == 'd') settings.in_device = true;
+    if (option == 's') settings.own_signals = true;
     if (option == 'c') settings.counted = true;
     if (option == 'D') ring_directly(true);
     if (option == 'u') settings.until = optarg;

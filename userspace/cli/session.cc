@@ -264,8 +264,8 @@ int RunStatus(const Arguments& arguments) {
 void AddCommon(CLI::App* command, const std::shared_ptr<Arguments>& arguments) {
   command
       ->add_option("--socket", arguments->socket,
-                   "Control socket of rocattach-watch (default: $ROCATTACH_SOCKET if "
-                   "that is set)")
+                   "Control socket of rocattach-watch; the variable ROCATTACH_SOCKET "
+                   "replaces the default")
       ->type_name("PATH")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");

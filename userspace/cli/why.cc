@@ -235,12 +235,13 @@ void RegisterWhy(CLI::App* app, std::function<int()>* run) {
       ->required()
       ->check(CLI::Range(1, 1 << 22).description(""))
       ->type_name("");
-  CLI::Option* socket = command
-                            ->add_option("--socket", arguments->socket,
-                                         "Control socket of rocattach-watch (default: "
-                                         "$ROCATTACH_SOCKET if that is set)")
-                            ->type_name("PATH")
-                            ->capture_default_str();
+  CLI::Option* socket =
+      command
+          ->add_option("--socket", arguments->socket,
+                       "Control socket of rocattach-watch; the variable "
+                       "ROCATTACH_SOCKET replaces the default")
+          ->type_name("PATH")
+          ->capture_default_str();
   command
       ->add_option("-i,--input", arguments->recordings,
                    "Ask this recording instead of the service; repeatable")

@@ -164,6 +164,33 @@ TEST_F(NewerRuntimeTest, JumpsAreCounted) {
   EXPECT_EQ(process.account.untimed(), 0u);
 }
 
+// Beside the ring of such a queue there is another one, in which firmware is told what a
+// signal wakes. A signal of ours would be in one of them only, so dispatches without a
+// signal of the program's have no times.
+TEST_F(NewerRuntimeTest, QueuesWithMetadataGetNoSignals) {
+  const std::vector<std::string> command = {"hsa_newer", "-n", "200", "--clusters",
+                                            "--own-signals"};
+  ExpectNative(command, "752");
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  std::vector<std::string> environment = Runtime("752");
+  const Finished without =
+      Child(OnSimgpu(command), {.environment = environment}).Wait();
+  EXPECT_FALSE(without.exited_with(0));
+  EXPECT_THAT(without.errors, HasSubstr("has a signal")) << "what the program looks at";
+  environment.push_back("SIMROCM_METADATA_RINGS=1");
+  Child target(OnSimgpu(command), {.environment = environment});
+  const pid_t pid = target.pid();
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 200u);
+  EXPECT_EQ(process.account.untimed(), 200u);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.packets_unseen(), 0u);
+}
+
 // A tool that came before a late attach puts the tables back all the time: the program goes
 // on, and what is not recorded meanwhile is no success.
 TEST_F(NewerRuntimeTest, TablesThatAreRestored) {

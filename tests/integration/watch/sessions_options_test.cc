@@ -391,6 +391,54 @@ TEST_F(SessionOptions, InstancesAddUpToTheirCounter) {
   }
 }
 
+// How an instance is encoded, how large descriptions and records are, and what kinds of
+// records there are differs between them.
+class SessionsOfSdk : public SessionOptions,
+                      public testing::WithParamInterface<const char*> {};
+
+TEST_P(SessionsOfSdk, EveryRecordIsUnderstood) {
+  const RecordedProcess process =
+      Run({"--pmc", "SQ_WAVES", "TCC_HIT", "--counter-instances", "--hsa-trace",
+           "--memory-copy-trace", "--memory-allocation-trace"},
+          {"hsa_dispatch", "-n", "20", "--copies", "3"}, 0,
+          {std::string("SIMROCM_SDK_VERSION=") + GetParam()});
+  EXPECT_EQ(process.dispatches.size(), 20u);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.counted_dropped(), 0u);
+  std::map<std::string, std::set<uint64_t>> places;
+  for (const CounterRecord& record : process.counters) {
+    ASSERT_NE(record.each, nullptr);
+    const std::string& name =
+        process.plans.at(record.plan).counters(static_cast<int>(record.counter));
+    for (const CounterInstance& instance : *record.each) {
+      places[name].insert(instance.position);
+    }
+  }
+  std::set<uint64_t> channels, engines;
+  for (uint64_t i = 0; i < 32; ++i) channels.insert(i);
+  for (uint64_t i = 0; i < 8; ++i) {
+    engines.insert(i << ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT);
+  }
+  EXPECT_EQ(process.counters.size(), 40u);
+  EXPECT_EQ(places["TCC_HIT"], channels);
+  EXPECT_EQ(places["SQ_WAVES"], engines);
+  EXPECT_EQ(process.copies.size(), 3u);
+  for (const rocattach_copy& copy : process.copies) {
+    EXPECT_LT(copy.start_ns, copy.end_ns);
+    EXPECT_NE(copy.bytes, 0u);
+  }
+  EXPECT_GE(process.memory.size(), 2u);
+  EXPECT_EQ(Calls(process)["hsa_queue_create"], 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, SessionsOfSdk,
+                         testing::Values("1.1.0", "1.3.0", "1.3.2", "1.4.1"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return "Sdk" + name;
+                         });
+
 TEST_F(SessionOptions, InstancesOfSamplesAddUpToTheirCounter) {
   const RecordedProcess process = Run(
       {"--pmc", "SQ_WAVES", "TCC_HIT", "--device-samples", "20", "--counter-instances"},

@@ -278,7 +278,9 @@ static uint64_t load_read_index(const hsa_queue_t* queue) {
 // Of the attributes only those that somebody asks for.
 static hsa_status_t queue_get_info(hsa_queue_t* queue, uint32_t attribute,
                                    void* value) {
-  enum { AGENT = 0, ENGINE_TYPE = 10 };
+  enum { AGENT = 0, METADATA_RING = 8, ENGINE_TYPE = 10 };
+  // Only that there is one matters: what is in it is for firmware.
+  static char ring[1];
   if (queue == NULL || value == NULL) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   hsa_status_t status = HSA_STATUS_ERROR_INVALID_ARGUMENT;
   pthread_mutex_lock(&mutex);
@@ -286,7 +288,13 @@ static hsa_status_t queue_get_info(hsa_queue_t* queue, uint32_t attribute,
     if (queues[i].queue != queue) continue;
     if (attribute == AGENT) memcpy(value, &queues[i].agent, sizeof(hsa_agent_t));
     if (attribute == ENGINE_TYPE) memset(value, ENGINE_COMPUTE, 1);
-    if (attribute == AGENT || attribute == ENGINE_TYPE) status = HSA_STATUS_SUCCESS;
+    if (attribute == METADATA_RING) {
+      void* address = getenv("SIMROCM_METADATA_RINGS") != NULL ? ring : NULL;
+      memcpy(value, &address, sizeof(address));
+    }
+    if (attribute == AGENT || attribute == METADATA_RING || attribute == ENGINE_TYPE) {
+      status = HSA_STATUS_SUCCESS;
+    }
   }
   pthread_mutex_unlock(&mutex);
   return status;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/simrocm/call_log.h"
+#include "tests/simrocm/sdk/version.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -124,8 +125,25 @@ bool Buffer::TryEmplace(uint32_t category, uint32_t kind, const void* payload,
   return true;
 }
 
+// Records of tracing begin with their size. From 1.4 on the simulated ones are larger
+// than their tools know, and those of a kind that nobody knows are among them.
 void Buffer::Emplace(uint32_t category, uint32_t kind, const void* payload,
                      size_t bytes) {
+  if (category != ROCATTACH_SDK_CATEGORY_TRACING || !TheVersion().IsAtLeast(4, 0)) {
+    return Store(category, kind, payload, bytes);
+  }
+  constexpr size_t kGrown = 24;
+  constexpr uint32_t kUnknownKind = 61;
+  std::vector<std::byte> grown(bytes + kGrown, std::byte{0xa5});
+  memcpy(grown.data(), payload, bytes);
+  const uint64_t size = grown.size();
+  memcpy(grown.data(), &size, sizeof(size));
+  Store(category, kUnknownKind, grown.data(), grown.size());
+  Store(category, kind, grown.data(), grown.size());
+}
+
+void Buffer::Store(uint32_t category, uint32_t kind, const void* payload,
+                   size_t bytes) {
   if (Get().disabled) return;
   if (!HasRoomAtAll()) {
     fprintf(stderr,

@@ -60,6 +60,7 @@ class Buffer {
     size_t used = 0;
   };
   bool HasRoomAtAll();
+  void Store(uint32_t category, uint32_t kind, const void* payload, size_t bytes);
   bool TryEmplace(uint32_t category, uint32_t kind, const void* payload, size_t bytes);
   void Deliver();
 

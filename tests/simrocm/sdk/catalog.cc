@@ -11,6 +11,7 @@
 #include "tests/simrocm/sdk/counter_names.h"
 #include "tests/simrocm/sdk/definitions.h"
 #include "tests/simrocm/sdk/expression.h"
+#include "tests/simrocm/sdk/version.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -60,6 +61,25 @@ std::vector<Dimension> DimensionsOf(const std::string& block,
     dimensions.push_back({kInstance, "DIMENSION_INSTANCE", large ? 32u : 16u});
   }
   return dimensions;
+}
+
+// Where an instance id has its position in a dimension. Until SDK 1.3 each has six bits.
+struct Bits {
+  uint64_t shift, width;
+};
+
+Bits BitsOf(rocattach_sdk_dimension_id dimension) {
+  if (!TheVersion().IsAtLeast(3, 0)) return {(dimension - 1) * 6, 6};
+  switch (dimension) {
+    case kInstance:
+      return {0, 12};
+    case kShaderEngine:
+      return {12, 5};
+    case kXcc:
+      return {17, 4};
+    default:
+      return {21, 0};
+  }
 }
 
 void Add(AgentCounters* counters, Counter counter) {
@@ -258,7 +278,7 @@ uint64_t EncodeInstance(uint64_t counter, const std::vector<Dimension>& dimensio
                         size_t instance) {
   uint64_t id = counter << 48;
   for (size_t i = dimensions.size(); i-- > 0;) {
-    id |= (instance % dimensions[i].size) << ((dimensions[i].id - 1) * 6);
+    id |= (instance % dimensions[i].size) << BitsOf(dimensions[i].id).shift;
     instance /= dimensions[i].size;
   }
   return id;
@@ -270,7 +290,8 @@ uint64_t CounterOfInstance(uint64_t instance_id) {
 
 size_t PositionOfInstance(uint64_t instance_id, rocattach_sdk_dimension_id dimension) {
   if (dimension < 1 || dimension > 8) return 0;
-  return (instance_id >> ((dimension - 1) * 6)) & 0x3f;
+  const Bits bits = BitsOf(dimension);
+  return (instance_id >> bits.shift) & ((uint64_t{1} << bits.width) - 1);
 }
 
 }  // namespace simrocm::sdk

@@ -63,7 +63,7 @@ uint64_t CreateCounter(const rocattach_sdk_agent& agent, const std::string& name
 // ends the process.
 bool SetDefinitions(std::string yaml, bool append);
 
-// Instance ids: the counter in the upper 16 bits, positions of 6 bits each below.
+// Instance ids: the counter in the upper 16 bits, positions below.
 // Opaque to tools.
 uint64_t EncodeInstance(uint64_t counter, const std::vector<Dimension>& dimensions,
                         size_t instance);

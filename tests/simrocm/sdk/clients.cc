@@ -89,7 +89,9 @@ Client* Configure(const FoundTool& tool) {
   const auto priority = static_cast<uint32_t>(state.clients.size());
   Log("tool.configure from=%s file=%s priority=%u", tool.from.c_str(),
       tool.file.c_str(), priority);
-  auto* result = tool.configure(kVersion, kVersionText, priority, &client->id);
+  const uint32_t version = TheVersion().number();
+  const char* text = TheVersionText().c_str();
+  auto* result = tool.configure(version, text, priority, &client->id);
   if (result == nullptr) {
     Log("tool.declined file=%s", tool.file.c_str());
     return nullptr;
@@ -98,7 +100,7 @@ Client* Configure(const FoundTool& tool) {
   state.clients.push_back(client);
   if (tool.configure_attach != nullptr) {
     Log("tool.configure_attach name=%s", NameOf(*client));
-    auto* attach = tool.configure_attach(kVersion, kVersionText, priority, &client->id);
+    auto* attach = tool.configure_attach(version, text, priority, &client->id);
     if (attach != nullptr) client->attach = *attach;
   }
   return client;

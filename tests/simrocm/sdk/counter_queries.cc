@@ -8,6 +8,7 @@
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/catalog.h"
 #include "tests/simrocm/sdk/state.h"
+#include "tests/simrocm/sdk/version.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -116,7 +117,8 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_query_counter_info(
     return ROCATTACH_SDK_STATUS_ERROR_INCOMPATIBLE_ABI;
   }
   CounterInfoV1 v1{};
-  v1.base = {sizeof(v1),
+  const size_t bytes = TheVersion().IsAtLeast(3, 2) ? sizeof(v1) : sizeof(v1.base);
+  v1.base = {bytes,
              id,
              counter.name.c_str(),
              counter.description.c_str(),
@@ -129,7 +131,7 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_query_counter_info(
              description->instance_pointers.size(),
              const_cast<const rocattach_sdk_instance_info**>(
                  description->instance_pointers.data())};
-  memcpy(info, &v1, sizeof(v1));
+  memcpy(info, &v1, bytes);
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 

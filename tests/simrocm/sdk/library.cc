@@ -64,9 +64,9 @@ SIMROCM_EXPORT int rocprofiler_detach(void) {
 SIMROCM_EXPORT rocattach_sdk_status rocprofiler_get_version(uint32_t* major,
                                                             uint32_t* minor,
                                                             uint32_t* patch) {
-  if (major != nullptr) *major = kMajor;
-  if (minor != nullptr) *minor = kMinor;
-  if (patch != nullptr) *patch = kPatch;
+  if (major != nullptr) *major = TheVersion().major;
+  if (minor != nullptr) *minor = TheVersion().minor;
+  if (patch != nullptr) *patch = TheVersion().patch;
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 

@@ -1,14 +1,25 @@
-// The version that the simulated SDK says it is.
+// The version that the simulated SDK says it is, and what depends on it.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_VERSION_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_VERSION_H_
 
 #include <cstdint>
+#include <string>
+#include <tuple>
 
 namespace simrocm::sdk {
 
-inline constexpr uint32_t kMajor = 1, kMinor = 3, kPatch = 5;
-inline constexpr uint32_t kVersion = kMajor * 10000 + kMinor * 100 + kPatch;
-inline constexpr char kVersionText[] = "1.3.5 (simulated)";
+struct Version {
+  uint32_t major, minor, patch;
+
+  uint32_t number() const { return major * 10000 + minor * 100 + patch; }
+  bool IsAtLeast(uint32_t a_minor, uint32_t a_patch) const {
+    return std::tie(minor, patch) >= std::tie(a_minor, a_patch);
+  }
+};
+
+// SIMROCM_SDK_VERSION, or 1.3.5. Anything else than three numbers ends the process.
+const Version& TheVersion();
+const std::string& TheVersionText();
 
 }  // namespace simrocm::sdk
 

@@ -96,8 +96,9 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kSessionGroup);
   app->add_option(
          "--socket", args->socket,
-         "Control socket for 'rocattach session' (default: $ROCATTACH_SOCKET if that "
-         "is set); with a command, created only if one of the two is given")
+         "Control socket for 'rocattach session'; the variable ROCATTACH_SOCKET "
+         "replaces "
+         "the default. With a command, created only if one of the two is given")
       ->type_name("PATH")
       ->capture_default_str();
   AddBackend(app, args);
