@@ -208,7 +208,8 @@ bool LiveEntry::TryArm() {
                                     __ATOMIC_ACQUIRE)) {
       break;
     }
-    // A signal handler of the program, above the thread's own arming.
+    // Arming calls what was in the tables before: functions of another tool may call
+    // the runtime through them.
     if (armer == me || !WaitForArmer(armer)) return false;
   }
   ArmIfOpen();

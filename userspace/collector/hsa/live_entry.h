@@ -59,8 +59,12 @@ class LiveEntry {
     return late_ && TryArm();
   }
 
-  // A thread did not wait any longer for another one that arms the collector.
-  bool Passes() const { return LoadRelaxed(&armer_) != 0 && !g_process.Live(); }
+  // A thread did not wait any longer for another one, which still arms the collector.
+  bool IsBeingArmed() const {
+    const uint32_t phase = LoadAcquire(&g_process.phase);
+    return LoadRelaxed(&armer_) != 0 && g_process.guard.Ours() &&
+           (phase == kPhaseLoaded || phase == kPhaseUnloaded);
+  }
 
   // Before and after the runtime's hsa_init and hsa_shut_down. False if the thread is
   // inside of one of them already: then there is no Leave.

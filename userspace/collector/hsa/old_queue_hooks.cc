@@ -10,7 +10,11 @@ namespace {
 // armed: then they count as unseen.
 inline bool BeforeReserve(const hsa_queue_t* queue) {
   HsaBackend& h = g_hsa;
-  if (Unlikely(!h.live.IsReady())) return !h.live.Passes();
+  if (Unlikely(!h.live.IsReady())) {
+    if (h.live.IsBeingArmed()) return false;
+    // Otherwise it may just have been armed.
+    if (!g_process.Live() || h.live.KernelsAreLost()) return true;
+  }
   if (h.old_queues.active()) h.old_queues.BeforeReserve(queue);
   return true;
 }

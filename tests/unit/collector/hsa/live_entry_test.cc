@@ -521,7 +521,7 @@ TEST_F(ArmingTest, NobodyWaitsForEver) {
   EXPECT_EQ(Unseen(), 1u);
 }
 
-// A handler of a signal that came while the thread was arming calls the runtime.
+// What is called while it arms may be another tool's, which calls the runtime.
 TEST_F(ArmingTest, AThreadDoesNotWaitForItself) {
   FakeGpu gpu(16);
   while_arming = [&] { Reserve(&gpu); };
