@@ -65,7 +65,7 @@ class RecorderTest : public testing::Test {
   void SetUp() override {
     RecorderOptions options;
     options.output = {directory_.path(), "run", {}};
-    options.report_timeout_ns = 300'000'000;
+    options.report_timeout_ns = report_timeout_ns_;
     options.operations_timeout_ns = operations_timeout_ns_;
     auto recorder = Recorder::Start(options, nullptr);
     ASSERT_TRUE(recorder.ok()) << recorder.status();
@@ -109,13 +109,15 @@ class RecorderTest : public testing::Test {
     return seen;
   }
   bool WaitFor(const std::function<bool(const RunTotals&)>& done) {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 20'000; ++i) {
       if (done(recorder_->Totals())) return true;
       usleep(5000);
     }
     return false;
   }
 
+  // Longer than any machine takes to a report.
+  uint64_t report_timeout_ns_ = 600'000'000'000;
   uint64_t operations_timeout_ns_ = RecorderOptions().operations_timeout_ns;
   uint64_t window_ns_ = BootNs();
   const testing_support::TemporaryDirectory directory_;

@@ -20,6 +20,12 @@ namespace {
 
 using RecorderVerdictsTest = RecorderTest;
 
+// Its recorder does not wait for reports for long.
+class SilentCollectorTest : public RecorderTest {
+ protected:
+  SilentCollectorTest() { report_timeout_ns_ = 100'000'000; }
+};
+
 TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   FakeCollector fake;
   Arm(&fake);
@@ -135,7 +141,7 @@ TEST_F(RecorderVerdictsTest, ReportAndExitMayOvertakeTheWindow) {
   EXPECT_EQ(seen.ends.begin()->second.signal(), 9u);
 }
 
-TEST_F(RecorderVerdictsTest, ASilentCollectorIsNoAttach) {
+TEST_F(SilentCollectorTest, IsNoAttach) {
   recorder_->OnWindow(Attached());
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   RecordedRun seen = Finish();
@@ -214,7 +220,7 @@ TEST_F(RecorderVerdictsTest, AServiceWithoutDescriptorsSaysSo) {
       << verdict.detail();
 }
 
-TEST_F(RecorderVerdictsTest, ALoadedCollectorThatIsNeverCalledIsNoAttach) {
+TEST_F(SilentCollectorTest, IsNoAttachIfItIsLoadedAndNeverCalled) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
   ReportIn(fake);

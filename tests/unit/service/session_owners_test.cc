@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "tests/unit/service/session_service_fixture.h"
 #include "userspace/base/session_status.h"
 
@@ -249,7 +250,11 @@ TEST_F(SessionServiceTest, SkippedPeriodsAreNoRefusals) {
   Exit();
   EXPECT_GT(skipped_, 0u);
   EXPECT_EQ(times_skipped_, 1) << "of later ones only the recording tells";
-  EXPECT_EQ(times_refused_, 0) << refused_;
+  // It may be stopped just before a period begins.
+  EXPECT_LE(times_refused_, 1);
+  EXPECT_TRUE(times_refused_ == 0 ||
+              absl::EndsWith(refused_, "the session ended before it could begin"))
+      << refused_;
   size_t events = 0;
   for (const v1::SessionEvent& event : Finish().events) {
     events += event.detail().find("skipped") != std::string::npos;
