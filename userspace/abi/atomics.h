@@ -37,6 +37,15 @@ inline bool Unlikely(bool b) {
   return __builtin_expect(b, false);
 }
 
+// The counter becomes `value`, unless it is greater already.
+inline void RaiseTo(uint64_t* counter, uint64_t value) {
+  uint64_t seen = LoadRelaxed(counter);
+  while (seen < value &&
+         !__atomic_compare_exchange_n(counter, &seen, value, true, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_RELAXED)) {
+  }
+}
+
 // A lock that is held for well under a microsecond. Waiters spin, then yield, then
 // sleep, so that a waiter of higher real-time priority cannot starve the holder.
 class TinyLock {

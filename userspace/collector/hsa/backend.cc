@@ -79,7 +79,8 @@ void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
   q->id = g_process.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
   q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
-  q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = first;
+  q->idle_end = q->rung = q->looked = q->resumed = q->next = q->forwarded =
+      q->harvested = first;
   q->idled = 0;
   q->watched = Queue::kNotWatched;
   q->submitted = q->confirmed = q->marked = 0;

@@ -119,7 +119,7 @@ void Copies::Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& c
 
 void Copies::PublishUntimed(const rocattach_copy& copy, RingHandle* ring) {
   rocattach_copy record = copy;
-  record.flags = ROCATTACH_DISPATCH_UNTIMED;
+  record.flags = static_cast<uint16_t>(record.flags | ROCATTACH_DISPATCH_UNTIMED);
   ring->PushCopy(record);
 }
 

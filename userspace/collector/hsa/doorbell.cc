@@ -1,5 +1,7 @@
 #include "userspace/collector/hsa/doorbell.h"
 
+#include <algorithm>
+
 namespace rocattach::collector {
 namespace {
 
@@ -28,14 +30,6 @@ uint32_t RingerOf(Queue* q, uint64_t index, uint32_t otherwise) {
   Ringer ringer;
   __builtin_memcpy(&ringer, &bits, sizeof(ringer));
   return ringer.index == Tag(index) ? ringer.tid : otherwise;
-}
-
-void RaiseTo(uint64_t* counter, uint64_t value) {
-  uint64_t seen = LoadRelaxed(counter);
-  while (seen < value &&
-         !__atomic_compare_exchange_n(counter, &seen, value, true, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_RELAXED)) {
-  }
 }
 
 void LowerTo(uint64_t* counter, uint64_t value) {
@@ -245,7 +239,10 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
 }
 
 void DoorbellCapture::Skip(Queue* q, bool count, RingHandle* ring) {
-  if (!count || LoadRelaxed(&q->idled) != 0) return StoreRelaxed(&q->idled, 1u);
+  if (!count || LoadRelaxed(&q->idled) != 0) {
+    RaiseTo(&q->idle_end, WriteIndex(*q));
+    return StoreRelaxed(&q->idled, 1u);
+  }
   CatchUp(q, ring, /*named=*/false);
   const uint64_t written = WriteIndex(*q);
   uint64_t missed = 0;
@@ -266,13 +263,15 @@ void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {
   if (LoadRelaxed(&q->idled) != 0) {
     StoreRelaxed(&q->idled, 0u);
     StoreRelaxed(&q->deferred, 0u);
-    // One ring may be for several packets.
-    if (Unlikely(capture_->tracker().app_signals().tracked() != 0)) {
-      uint64_t passed = ReadIndex(*q);
-      if (index - passed > uint64_t{q->mask} + 1) passed = index;
-      for (; passed < index; ++passed) Pass(*q, passed);
+    // This ring may be for several packets: for all that nobody has rung for.
+    const uint64_t consumed = ReadIndex(*q);
+    const uint64_t begin =
+        std::max({q->next, LoadAcquire(&q->idle_end), std::min(consumed, index)});
+    if (Unlikely(capture_->tracker().app_signals().tracked() != 0) &&
+        begin - consumed <= uint64_t{q->mask} + 1) {
+      for (uint64_t passed = consumed; passed < begin; ++passed) Pass(*q, passed);
     }
-    if (index > q->next) StoreRelaxed(&q->next, index);
+    StoreRelaxed(&q->next, begin);
     if (q->next > q->forwarded) q->forwarded = q->next;
     StoreRelaxed(&q->resumed, q->next);
   }

@@ -50,6 +50,9 @@ class DoorbellCapture {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
     // Read first: a store by every producer would cause contention for the line.
     if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, 1u);
+    // If `value` is the index of a packet: the GPU may see all up to it.
+    const auto index = static_cast<uint64_t>(value);
+    if (Likely(index < WriteIndex(*q))) RaiseTo(&q->idle_end, index + 1);
     store(q->doorbell, value);
   }
 
@@ -102,8 +105,8 @@ class DoorbellCapture {
   }
   // The rest of Leave(), after the unlock.
   void ServeMissed(Queue* q, RingHandle* ring);
-  // Packets are captured from `index` on: all packets before it were rung for without
-  // us.
+  // Recording resumes with a ring for `index`: packets are captured from the first one on
+  // that the GPU could not see before.
   void Resume(Queue* q, uint64_t index, RingHandle* ring);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);

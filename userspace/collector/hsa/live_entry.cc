@@ -192,10 +192,11 @@ bool LiveEntry::WaitForArmer(uint32_t armer) {
 
 bool LiveEntry::TryArm() {
   Process& p = g_process;
-  if (!p.guard.Ours()) return false;
   ErrnoKeeper keep_errno;
   const auto me = static_cast<uint32_t>(syscall(SYS_gettid));
   for (;;) {
+    // A handler of a signal that comes meanwhile may fork.
+    if (!p.guard.Ours()) return false;
     const uint32_t phase = LoadAcquire(&p.phase);
     // Unloaded: the runtime may have been started again without our knowledge.
     if (phase != kPhaseLoaded && phase != kPhaseUnloaded && phase != kPhaseArmed) {

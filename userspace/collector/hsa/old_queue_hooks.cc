@@ -42,7 +42,8 @@ uint64_t HookCas(const hsa_queue_t* queue, uint64_t expected, uint64_t value) {
 template <auto kFunction>
 void HookStore(const hsa_queue_t* queue, uint64_t value) {
   if (Unlikely(!BeforeReserve(queue))) {
-    CountPassed(value - OldQueues::WriteIndexOf(queue));
+    const uint64_t before = OldQueues::WriteIndexOf(queue);
+    if (value > before) CountPassed(value - before);
   }
   (g_hsa.functions.*kFunction)(queue, value);
 }

@@ -44,6 +44,7 @@ struct Queue {
   // Packets [0, rung) have been rung for by the application while recording; grows. Not
   // on the lock's cache line: every producer writes it.
   alignas(64) uint64_t rung = 0;
+  uint64_t idle_end = 0;  // the same while we neither recorded nor watched
   Ringer ringers[kRingers] = {};
 
   // Read by every producer, written rarely.

@@ -149,6 +149,51 @@ TEST_F(DoorbellTest, RecordingStartsWithTheNextRing) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
 }
 
+// As graphs do: the GPU could not see any of them before.
+TEST_F(DoorbellTest, ThatRingMayBeForSeveralPackets) {
+  uint64_t index = 0;
+  const auto launch_unrung = [&](int packets) {
+    for (int i = 0; i < packets; ++i) {
+      index = gpu_.Reserve();
+      gpu_.Write(index, kKernel);
+    }
+  };
+  for (const bool consumed : {false, true}) {
+    launch_unrung(2);
+    f_.doorbell.RingIdle(&gpu_.queue(), static_cast<int64_t>(index),
+                         f_.hsa.signal_store_screlease);
+    if (consumed) gpu_.Run();
+    launch_unrung(3);
+    f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+    gpu_.Run();
+    f_.Harvest(&gpu_.queue());
+  }
+  std::vector<uint64_t> recorded;
+  for (const rocattach_dispatch& d : AllDispatches(f_.memory)) {
+    recorded.push_back(d.packet_index);
+    EXPECT_LT(d.start_ns, d.end_ns);
+  }
+  EXPECT_EQ(recorded, (std::vector<uint64_t>{2, 3, 4, 7, 8, 9}));
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 6u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
+}
+
+// What the GPU has run without any ring through us was before.
+TEST_F(DoorbellTest, PacketsThatRanBeforeThatRingAreNotRecorded) {
+  for (int i = 0; i < 3; ++i) gpu_.Write(gpu_.Reserve(), kKernel);
+  gpu_.RunUnrung();
+  const uint64_t index = gpu_.Reserve();
+  gpu_.Write(index, kKernel);
+  gpu_.queue().idled = 1;
+  f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
+  gpu_.Run();
+  f_.Harvest(&gpu_.queue());
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].packet_index, 3u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
+}
+
 TEST_F(DoorbellTest, TheApplicationsSignalIsLeftAlone) {
   amd_signal_t signal = {};
   signal.kind = AMD_SIGNAL_KIND_USER;
