@@ -27,6 +27,8 @@ namespace {
 
 // A service that lives and has not drained for this long is as good as gone.
 constexpr uint64_t kServiceGoneNs = 3'000'000'000;
+// A collector stops by itself when nothing has been drained for five seconds.
+constexpr uint64_t kMayHaveStoppedNs = 4'000'000'000;
 
 // An entry has at most 64 KiB of text, and little besides.
 constexpr size_t kMaxEntryBytes = 128 << 10;
@@ -242,6 +244,10 @@ void CollectorMemory::AcknowledgeMapped() {
 
 void CollectorMemory::SetRecording(bool recording) {
   __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
+  Command();
+}
+
+void CollectorMemory::Command() {
   __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->command);
 }
@@ -272,8 +278,7 @@ uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
   if (image.start_ns == 0) to->start_ns = BootNs();
   plan_generation_ += 2;
   __atomic_store_n(&to->generation, plan_generation_, __ATOMIC_RELEASE);
-  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
-  FutexWake(&control()->command);
+  Command();
   return plan_generation_;
 }
 
@@ -320,6 +325,10 @@ void CollectorMemory::Heartbeat(uint64_t now_ns) {
   // It was that of a service which was stopped and has died since.
   if (!locked_) locked_ = TryLock();
   __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
+  const bool was_away =
+      heartbeat_ns_ != 0 && now_ns > heartbeat_ns_ + kMayHaveStoppedNs;
+  heartbeat_ns_ = now_ns;
+  if (was_away) Command();
 }
 
 uint32_t CollectorMemory::state() const {

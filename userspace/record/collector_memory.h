@@ -100,7 +100,8 @@ class CollectorMemory {
   PlanAnswer plan_answer() const;
   uint64_t answered_generation() const;
   BackendFacts backend() const;
-  // Records that we have drained; a collector whose service is gone stops by itself.
+  // Records that we have drained. A collector whose service does not do that for some
+  // seconds stops by itself; one that may have done so is told to go on.
   void Heartbeat(uint64_t now_ns);
 
   uint32_t state() const;  // enum rocattach_collector_state, unchecked
@@ -197,6 +198,8 @@ class CollectorMemory {
         positions_(geometry.ring_count) {
     guard_.emplace(base, geometry.total_bytes);
   }
+  // What has been written for the collector takes effect.
+  void Command();
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
       UniqueFd fd, const collector::Geometry& geometry);
   absl::Status CheckControl();
@@ -234,6 +237,7 @@ class CollectorMemory {
   uint64_t dictionary_used_ = 0;
   bool backend_named_ = false;
   uint64_t plan_generation_ = 0;  // of the last plan written; even
+  uint64_t heartbeat_ns_ = 0;     // the last one; 0: none yet
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;
   bool dictionary_ok_ = true;

@@ -130,7 +130,7 @@ TEST_P(ForkedTreeTest, ChildrenAreRecordedOrPassed) {
     }
     EXPECT_EQ(child.verdict.state(), v1::WINDOW_STATE_ATTACHED)
         << child.verdict.detail();
-    EXPECT_EQ(child.dispatches.size(), 50u) << pid;
+    EXPECT_EQ(child.dispatches.size(), 50u) << child.Explain();
     EXPECT_EQ(child.dropped(), 0u);
   }
   // What the parent does is recorded as if it had no children.

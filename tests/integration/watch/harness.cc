@@ -20,6 +20,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/isolation.h"
 #include "tests/places.h"
@@ -327,6 +328,18 @@ uint64_t RecordedProcess::dropped() const {
   return account.dropped_ring_full() + account.dropped_collector() +
          account.dropped_invalid() + account.dropped_inflight() +
          account.dropped_writer();
+}
+
+std::string RecordedProcess::Explain() const {
+  std::string text = absl::StrCat(process.comm(), " ", process.pid(), "\n");
+  for (const v1::WindowEvent& window : windows) {
+    absl::StrAppend(&text, "  window: ", window.ShortDebugString(), "\n");
+  }
+  absl::StrAppend(&text, "  account: ", account.ShortDebugString(), "\n  packets:");
+  for (const rocattach_dispatch& dispatch : dispatches) {
+    absl::StrAppend(&text, " ", dispatch.packet_index);
+  }
+  return text;
 }
 
 namespace {

@@ -171,6 +171,8 @@ struct RecordedProcess {
   bool ended = false;
 
   uint64_t dropped() const;
+  // What the recording says of its windows and its losses.
+  std::string Explain() const;
 };
 
 struct Recording {

@@ -129,7 +129,7 @@ TEST_F(StressTest, BurstsMissNoWindow) {
     EXPECT_EQ(WithoutRate(launch.result.output), launch.kind->output);
     EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
               Reported(launch.result.output, "dispatches"))
-        << process.account.DebugString() << process.verdict.DebugString();
+        << process.Explain();
     EXPECT_EQ(process.dropped(), 0u);
   }
   // No process was recorded twice.

@@ -31,10 +31,12 @@ class FakeDriver {
     return {root_ / "kfd", root_ / "drm", root_ / "proc", root_ / "module"};
   }
 
+  // At once, as the kernel's files change: no reader finds it empty.
   void Write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = root_ / name;
+    const std::filesystem::path path = root_ / name, next = root_ / "next";
     std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
+    std::ofstream(next) << text;
+    std::filesystem::rename(next, path);
   }
   void Remove(const std::string& name) const {
     std::filesystem::remove_all(root_ / name);

@@ -392,6 +392,22 @@ TEST(CollectorMemory, SpeaksToTheCollector) {
   EXPECT_EQ(fake.control()->service_heartbeat_ns, 123u);
 }
 
+// A collector that has stopped by itself waits for a command.
+TEST(CollectorMemory, AServiceThatHasBeenAwaySaysThatItIsBack) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok());
+  const uint32_t before = fake.control()->command;
+  (*memory)->Heartbeat(100 * kSecond);
+  (*memory)->Heartbeat(103 * kSecond);
+  EXPECT_EQ(fake.control()->command, before);
+  (*memory)->Heartbeat(108 * kSecond);
+  EXPECT_EQ(fake.control()->command, before + 1);
+  (*memory)->Heartbeat(109 * kSecond);
+  EXPECT_EQ(fake.control()->command, before + 1);
+}
+
 // Whatever a target scribbles over everything but the sealed size: no crash, no endless
 // loop, no more slots than there are.
 TEST(CollectorMemory, RandomScribblingIsSurvived) {

@@ -141,9 +141,10 @@ void HsaBackend::ForEachLockedQueue(RingHandle* ring, Function function) {
 }
 
 void HsaBackend::CatchUpAll(RingHandle* ring) {
-  if (!recording.Dispatches()) return;
+  const bool dispatches = recording.Dispatches();
   ForEachLockedQueue(ring, [&](Queue* q) {
-    if (q->intercepted || q->closing || q->amd == nullptr || !MayRead(q)) return;
+    if (!q->intercepted) doorbell.CountInterrupted(q, ring);
+    if (!dispatches || q->intercepted || q->closing || q->amd == nullptr || !MayRead(q)) return;
     doorbell.ServeNew(q, ring);
     doorbell.CatchUp(q, ring);
   });
@@ -170,7 +171,7 @@ void HsaBackend::CountLost(RingHandle* ring) {
   const bool count = recording.Dispatches();
   ForEachLockedQueue(ring, [&](Queue* q) {
     if (!q->lost || LoadRelaxed(&q->idled) != 0) return;
-    StoreRelaxed(&q->idled, 1u);
+    StoreRelaxed(&q->idled, Queue::kIdled);
     if (count)
       ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});  // as in Retire()
   });

@@ -43,6 +43,15 @@ class Capture {
     ForEachCompletionSignal(packet, [this](uint64_t signal) { Reuse(signal); });
   }
 
+  // A packet that passes while nothing is recorded.
+  void Passing(const AqlPacket& packet, RingHandle* ring) {
+    Barrier(packet);
+    if (Likely(process_ == nullptr || LoadRelaxed(&process_->self_stopped) == 0)) return;
+    if (KindOf(packet) != PacketKind::kOther) {
+      ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+    }
+  }
+
   // A packet that is not recorded either, and may have run already.
   void Lost(const AqlPacket& packet) {
     ForEachCompletionSignal(packet, [this](uint64_t signal) {

@@ -196,7 +196,7 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
     }
     const PacketKind kind = KindOf(*seen);
     if (!Recorded(*q, index)) {
-      capture_->Barrier(*seen);
+      capture_->Passing(*seen, ring);
     } else if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
       Record(q, packet, *seen, index, now_ns, ring);
     } else {
@@ -238,10 +238,22 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
   return true;
 }
 
+// Their slots may have been written again: of which kind they were is not known.
+void DoorbellCapture::CountInterrupted(Queue* q, RingHandle* ring) {
+  if (LoadRelaxed(&q->idled) != Queue::kInterrupted) return;
+  StoreRelaxed(&q->idled, Queue::kIdled);
+  const uint64_t end = LoadAcquire(&q->idle_end);
+  if (end <= q->next) return;
+  ring->Count(&rocattach_ring::packets_unseen, end - q->next);
+  StoreRelaxed(&q->next, end);
+  if (q->next > q->forwarded) q->forwarded = q->next;
+}
+
 void DoorbellCapture::Skip(Queue* q, bool count, RingHandle* ring) {
+  CountInterrupted(q, ring);
   if (!count || LoadRelaxed(&q->idled) != 0) {
     RaiseTo(&q->idle_end, WriteIndex(*q));
-    return StoreRelaxed(&q->idled, 1u);
+    return StoreRelaxed(&q->idled, Queue::kIdled);
   }
   CatchUp(q, ring, /*named=*/false);
   const uint64_t written = WriteIndex(*q);
@@ -260,6 +272,7 @@ void DoorbellCapture::Skip(Queue* q, bool count, RingHandle* ring) {
 
 void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {
   q->lock.Lock();
+  CountInterrupted(q, ring);
   if (LoadRelaxed(&q->idled) != 0) {
     StoreRelaxed(&q->idled, 0u);
     StoreRelaxed(&q->deferred, 0u);

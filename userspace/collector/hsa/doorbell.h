@@ -49,7 +49,7 @@ class DoorbellCapture {
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
     // Read first: a store by every producer would cause contention for the line.
-    if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, 1u);
+    if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, IdleState());
     // If `value` is the index of a packet: the GPU may see all up to it.
     const auto index = static_cast<uint64_t>(value);
     if (Likely(index < WriteIndex(*q))) RaiseTo(&q->idle_end, index + 1);
@@ -76,6 +76,9 @@ class DoorbellCapture {
   // Capture::Consumed().
   bool CatchUp(Queue* q, RingHandle* ring, bool named = true);
 
+  // With the lock: counts what has passed while recording was interrupted.
+  void CountInterrupted(Queue* q, RingHandle* ring);
+
   // With the lock of a queue that was lost, which its producer is using: packets are
   // captured from the next one on. All before may have been rung for, and been run,
   // without us: those that are dispatches are counted, if that is wanted.
@@ -86,6 +89,10 @@ class DoorbellCapture {
   void PassOn(Queue* q);
 
  private:
+  uint32_t IdleState() const {
+    return recording_ != nullptr && recording_->Interrupted() ? Queue::kInterrupted
+                                                              : Queue::kIdled;
+  }
   void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);
   // Whether packet `index` was rung for while we recorded, or is looked at while we do.
   bool Recorded(const Queue& q, uint64_t index) const {

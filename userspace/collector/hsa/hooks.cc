@@ -261,6 +261,7 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   // A ring that found the lock held by the worker still has to be served. And the
   // packet processor may have been rung without us.
   if (!q->intercepted) {
+    h.doorbell.CountInterrupted(q, &ring);
     h.doorbell.ServeNew(q, &ring);
     if (h.recording.Dispatches()) h.doorbell.CatchUp(q, &ring);
   }

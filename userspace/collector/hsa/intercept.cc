@@ -107,7 +107,10 @@ void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
   uint64_t stride = SizeOf(*q) / Queue::kMarkers;
   if (bounded) WaitForRoom(q, count + count / stride + 1);
   // Should a runtime pass a batch larger than the queue, forward it unchanged.
-  if (count > SizeOf(*q)) return writer(packets, count);
+  if (count > SizeOf(*q)) {
+    if (recording) ring->Count(&rocattach_ring::packets_unseen, count);
+    return writer(packets, count);
+  }
   auto* source = static_cast<const Packet*>(packets);
   auto* batch = reinterpret_cast<Packet*>(q->batch);
   if (recording && Unlikely(!q->profiled)) {
@@ -122,7 +125,7 @@ void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
     if (recording) {
       Record(q, packet, user_index + i, now_ns, ring);
     } else {
-      capture_->Barrier(*packet);
+      capture_->Passing(*packet, ring);
     }
     ++q->submitted;
     if (bounded && q->submitted - q->marked >= stride &&

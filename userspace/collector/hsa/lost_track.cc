@@ -70,7 +70,7 @@ void HsaBackend::Regain(const hsa_queue_t* handle) {
         Retire(q, &ring);
       } else if (queues.FindByHandle(handle) != nullptr) {
         // It has been found in another way. What is in flight here still ends.
-        StoreRelaxed(&q->idled, 1u);
+        StoreRelaxed(&q->idled, Queue::kIdled);
       } else {
         if (!q->intercepted) doorbell.Skip(q, recording.Dispatches(), &ring);
         q->profiled = false;  // as far as we know

@@ -33,6 +33,9 @@ class HsaRecording {
            Planned(ROCATTACH_PLAN_RECORD_COPIES);
   }
 
+  // Recording is requested, but nothing drains: what passes meanwhile is lost.
+  bool Interrupted() const { return LoadRelaxed(&process_->self_stopped) != 0; }
+
   // The plan that decides; nullptr if there is none.
   const PlanState* plan() const { return process_->plans.active(); }
 
