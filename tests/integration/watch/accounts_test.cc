@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -16,6 +17,8 @@
 
 #include "tests/integration/random_instants.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/temporary_directory.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -87,6 +90,41 @@ TEST_P(OverflowTest, EveryOperationIsDeliveredOrCountedAsLost) {
   EXPECT_EQ(account.dispatches_seen() + account.copies_seen(),
             process.dispatches.size() + process.copies.size() + process.dropped());
   EXPECT_EQ(account.dropped_invalid() + account.dropped_collector(), 0u);
+}
+
+// For longer than the collector goes on with full rings.
+TEST_F(AccountsTest, AServiceThatWasAwayRecordsAgain) {
+  const TemporaryDirectory directory;
+  const std::string until = directory.path() + "/until";
+  const std::vector<std::string> command = OnSimgpu(
+      {"hsa_busy", "--plain", "-t", "2", "--rate", "2000", "--until", until});
+  WatcherProcess watcher({"--auto", "--ring-slots", "64"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(command, {.dies_with_us = true});
+  EXPECT_TRUE(IsAttached(&watcher));
+  kill(watcher.pid(), SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(7));
+  const uint64_t back_ns = BootNs();
+  kill(watcher.pid(), SIGCONT);
+  const auto recorded_since = [&] {
+    uint64_t count = 0;
+    for (const rocattach_dispatch& dispatch :
+         ReadRecordingSoFar(watcher.recording()).Process(target.pid()).dispatches) {
+      count += dispatch.enqueue_ns > back_ns ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return recorded_since() > 1000; }));
+  std::ofstream(until).put('\n');
+  const Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process =
+      ReadRecording(watcher.recording()).Process(target.pid());
+  EXPECT_GT(process.account.packets_unseen(), 0u) << process.Explain();
+  EXPECT_EQ(static_cast<int64_t>(process.account.dispatches_seen() +
+                                 process.account.packets_unseen()),
+            Reported(result.output, "dispatches"));
 }
 
 // Killed at any instant, with rings that overflow: no operation is counted twice.

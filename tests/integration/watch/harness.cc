@@ -491,6 +491,14 @@ Recording ReadRecording(const std::string& path) {
   return recording;
 }
 
+Recording ReadRecordingSoFar(const std::string& path) {
+  Recording recording;
+  Collect collect(&recording);
+  StreamDecoder decoder(&collect);
+  (void)ReadStream(path, {}, &decoder);  // it ends in the middle of a frame
+  return recording;
+}
+
 RecordedProcess Recording::Process(pid_t pid) const {
   static const RecordedProcess nothing;
   const RecordedProcess* found = nullptr;

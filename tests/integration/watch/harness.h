@@ -188,6 +188,8 @@ struct Recording {
 };
 // Expects of each process that has ended that its account adds up.
 Recording ReadRecording(const std::string& path);
+// What is in a recording that is still being written.
+Recording ReadRecordingSoFar(const std::string& path);
 
 // The sum of the numbers behind `name=` in what a target and its children printed; -1
 // without one.
