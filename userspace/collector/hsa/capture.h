@@ -39,29 +39,30 @@ class Capture {
 
   // A packet that is not recorded, of any type: its completion signal, if it has one, is
   // no longer the one that an earlier operation waits for.
-  void Barrier(const AqlPacket& packet) {
-    ForEachCompletionSignal(packet, [this](uint64_t signal) { Reuse(signal); });
+  void Barrier(const PacketView& packet) {
+    packet.ForEachCompletionSignal([this](uint64_t signal) { Reuse(signal); });
   }
 
   // A packet that passes while nothing is recorded.
-  void Passing(const AqlPacket& packet, RingHandle* ring) {
+  void Passing(const PacketView& packet, RingHandle* ring) {
     Barrier(packet);
-    if (Likely(process_ == nullptr || LoadRelaxed(&process_->self_stopped) == 0)) return;
-    if (KindOf(packet) != PacketKind::kOther) {
+    if (Likely(process_ == nullptr || LoadRelaxed(&process_->self_stopped) == 0))
+      return;
+    if (packet.kind() != PacketKind::kOther) {
       ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     }
   }
 
   // A packet that is not recorded either, and may have run already.
-  void Lost(const AqlPacket& packet) {
-    ForEachCompletionSignal(packet, [this](uint64_t signal) {
+  void Lost(const PacketView& packet) {
+    packet.ForEachCompletionSignal([this](uint64_t signal) {
       if (signal != 0) tracker_->app_signals().Lost(signal);
     });
   }
 
   // A packet that is no dispatch, while dispatches are recorded.
-  void Other(const AqlPacket& packet, RingHandle* ring) {
-    if (Unlikely(KindOf(packet) == PacketKind::kOpaque)) {
+  void Other(const PacketView& packet, RingHandle* ring) {
+    if (Unlikely(packet.kind() == PacketKind::kOpaque)) {
       ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     }
     Barrier(packet);

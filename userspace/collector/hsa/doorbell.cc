@@ -148,15 +148,15 @@ bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
   return forward;
 }
 
-void DoorbellCapture::Record(Queue* q, AqlPacket* packet, const AqlPacket& seen,
+void DoorbellCapture::Record(Queue* q, AqlPacket* packet, const PacketView& seen,
                              uint64_t index, uint64_t now_ns, RingHandle* ring) {
   const uint32_t tid = RingerOf(q, index, ring->tid());
-  if (Likely(&seen == packet && KindOf(seen) == PacketKind::kDispatch)) {
+  if (Likely(&*seen == packet && seen.kind() == PacketKind::kDispatch)) {
     return capture_->Dispatch(q, &packet->dispatch, index, now_ns, tid, ring);
   }
-  hsa_kernel_dispatch_packet_t dispatch = KindOf(seen) == PacketKind::kExtDispatch
-                                              ? AsDispatch(seen.ext_dispatch)
-                                              : seen.dispatch;
+  hsa_kernel_dispatch_packet_t dispatch = seen.kind() == PacketKind::kExtDispatch
+                                              ? AsDispatch(seen->ext_dispatch)
+                                              : seen->dispatch;
   const uint64_t signal = dispatch.completion_signal.handle;
   capture_->Dispatch(q, &dispatch, index, now_ns, tid, ring);
   if (dispatch.completion_signal.handle != signal) {
@@ -173,12 +173,9 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
     uint64_t index = q->next;
     AqlPacket* packet = PacketAt(*q, index);
     AqlPacket copy;
-    const AqlPacket* seen = packet;
-    if (Unlikely(q->in_device)) {
-      ReadOnce(packet, &copy);
-      seen = &copy;
-    }
-    const uint8_t type = PacketType(LoadAcquire(&seen->any.header));
+    if (Unlikely(q->in_device)) ReadOnce(packet, &copy);
+    const PacketView seen = Unlikely(q->in_device) ? copy : *packet;
+    const uint8_t type = seen.type();
     // An invalid header belongs to a packet that is not yet written or already
     // consumed. A valid one may be that of packet `index + size`, but then its producer
     // raised the write index before it wrote the header that we have just read, and
@@ -186,7 +183,8 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
     if (Unlikely(type == HSA_PACKET_TYPE_INVALID || WriteIndex(*q) - index > size)) {
       if (ReadIndex(*q) > index) {
         if (!Recorded(*q, index)) {
-          capture_->Lost(*seen);
+          capture_->Lost(seen);
+          if (Interrupted()) ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
           continue;
         }
         capture_->Consumed(q, index, now_ns, ring);
@@ -194,13 +192,13 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
       }
       if (type == HSA_PACKET_TYPE_INVALID) break;
     }
-    const PacketKind kind = KindOf(*seen);
+    const PacketKind kind = seen.kind();
     if (!Recorded(*q, index)) {
-      capture_->Passing(*seen, ring);
+      capture_->Passing(seen, ring);
     } else if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
-      Record(q, packet, *seen, index, now_ns, ring);
+      Record(q, packet, seen, index, now_ns, ring);
     } else {
-      capture_->Other(*seen, ring);
+      capture_->Other(seen, ring);
     }
   }
   // Signals that were stored there are not ordered before the doorbell otherwise.
@@ -214,8 +212,8 @@ void DoorbellCapture::Pass(const Queue& q, uint64_t index) {
     ReadOnce(packet, &copy);
     packet = &copy;
   }
-  if (PacketType(LoadAcquire(&packet->any.header)) == HSA_PACKET_TYPE_INVALID) return;
-  capture_->Barrier(*packet);
+  const PacketView seen = *packet;
+  if (seen.type() != HSA_PACKET_TYPE_INVALID) capture_->Barrier(seen);
 }
 
 bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
@@ -262,8 +260,9 @@ void DoorbellCapture::Skip(Queue* q, bool count, RingHandle* ring) {
     AqlPacket packet;
     ReadOnce(PacketAt(*q, q->next), &packet);
     // One that has not been written yet may become a dispatch.
-    const bool written_yet = PacketType(packet.any.header) != HSA_PACKET_TYPE_INVALID;
-    if (!written_yet || KindOf(packet) != PacketKind::kOther) ++missed;
+    const PacketView seen = packet;
+    const bool written_yet = seen.type() != HSA_PACKET_TYPE_INVALID;
+    if (!written_yet || seen.kind() != PacketKind::kOther) ++missed;
   }
   ring->Count(&rocattach_ring::packets_unseen, missed);
   if (q->next > q->forwarded) q->forwarded = q->next;

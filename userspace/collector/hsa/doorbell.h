@@ -49,7 +49,9 @@ class DoorbellCapture {
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
     // Read first: a store by every producer would cause contention for the line.
-    if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, IdleState());
+    if (LoadRelaxed(&q->idled) == 0) {
+      StoreRelaxed(&q->idled, Interrupted() ? Queue::kInterrupted : Queue::kIdled);
+    }
     // If `value` is the index of a packet: the GPU may see all up to it.
     const auto index = static_cast<uint64_t>(value);
     if (Likely(index < WriteIndex(*q))) RaiseTo(&q->idle_end, index + 1);
@@ -89,9 +91,8 @@ class DoorbellCapture {
   void PassOn(Queue* q);
 
  private:
-  uint32_t IdleState() const {
-    return recording_ != nullptr && recording_->Interrupted() ? Queue::kInterrupted
-                                                              : Queue::kIdled;
+  bool Interrupted() const {
+    return recording_ != nullptr && recording_->Interrupted();
   }
   void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);
   // Whether packet `index` was rung for while we recorded, or is looked at while we do.
@@ -120,7 +121,7 @@ class DoorbellCapture {
   void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);
   // Records `index`, a dispatch of any format. `packet` is where the GPU reads it, `seen`
   // what it contains.
-  void Record(Queue* q, AqlPacket* packet, const AqlPacket& seen, uint64_t index,
+  void Record(Queue* q, AqlPacket* packet, const PacketView& seen, uint64_t index,
               uint64_t now_ns, RingHandle* ring);
 
   Capture* capture_ = nullptr;

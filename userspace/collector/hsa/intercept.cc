@@ -83,7 +83,8 @@ void InterceptCapture::WaitForRoom(Queue* q, uint64_t count) {
 
 void InterceptCapture::Record(Queue* q, Packet* packet, uint64_t index, uint64_t now_ns,
                               RingHandle* ring) {
-  const PacketKind kind = KindOf(*packet);
+  const PacketView view = *packet;
+  const PacketKind kind = view.kind();
   if (kind == PacketKind::kDispatch) {
     TinyLockHolder hold(q->lock);
     capture_->Dispatch(q, &packet->dispatch, index, now_ns, ring->tid(), ring);
@@ -92,11 +93,11 @@ void InterceptCapture::Record(Queue* q, Packet* packet, uint64_t index, uint64_t
     TinyLockHolder hold(q->lock);
     capture_->Dispatch(q, &dispatch, index, now_ns, ring->tid(), ring);
     packet->ext_dispatch.completion_signal = dispatch.completion_signal.handle;
-  } else if (kind == PacketKind::kOpaque && IsPm4(*packet)) {
+  } else if (kind == PacketKind::kOpaque && view.is_pm4()) {
     // Another tool's: it starts and reads its counters with them.
-    capture_->Barrier(*packet);
+    capture_->Barrier(view);
   } else {
-    capture_->Other(*packet, ring);
+    capture_->Other(view, ring);
   }
 }
 

@@ -117,9 +117,8 @@ bool OldQueues::IsExcluded(uint64_t doorbell) const {
 bool OldQueues::IsPacket(const hsa_queue_t* queue, uint64_t last) {
   if (last >= Load(&Raw(queue)->write_dispatch_id)) return false;
   const auto* packets = static_cast<const AqlPacket*>(queue->base_address);
-  const uint16_t header = LoadAcquire(&packets[last % queue->size].any.header);
-  return PacketType(header) != HSA_PACKET_TYPE_INVALID &&
-         PacketType(header) <= HSA_PACKET_TYPE_BARRIER_OR;
+  const uint8_t type = PacketView(packets[last % queue->size]).type();
+  return type != HSA_PACKET_TYPE_INVALID && type <= HSA_PACKET_TYPE_BARRIER_OR;
 }
 
 // A queue does not tell its agent. If there are several GPUs, that of the kernel which
@@ -143,14 +142,13 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
   if (gpus == 1) return gpu;
   const auto* packets = static_cast<const AqlPacket*>(pending->queue->base_address);
   for (uint64_t index = pending->first; index <= last; ++index) {
-    const auto& packet = packets[index % pending->queue->size];
-    const uint8_t type = PacketType(LoadAcquire(&packet.any.header));
-    if (type == HSA_PACKET_TYPE_INVALID) return nullptr;
+    const PacketView packet = packets[index % pending->queue->size];
+    if (packet.type() == HSA_PACKET_TYPE_INVALID) return nullptr;
     // Nobody else looks at it if the queue cannot be tracked yet.
     g_hsa.capture.Barrier(packet);
-    const PacketKind kind = KindOf(packet);
+    const PacketKind kind = packet.kind();
     if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
-      return g_hsa.executables.AgentOf(packet.dispatch.kernel_object);
+      return g_hsa.executables.AgentOf(packet->dispatch.kernel_object);
     }
     pending->first = index + 1;
   }

@@ -50,6 +50,7 @@ union AqlPacket {
     uint16_t header;
     uint8_t format;  // of vendor-specific packets
   } any;
+  uint32_t first;  // the header, and two bytes more
   uint64_t words[8];
 };
 static_assert(sizeof(AqlPacket) == 64 && sizeof(ExtKernelDispatch) == 64,
@@ -62,34 +63,64 @@ enum class PacketKind : uint8_t {
   kOther,   // runs no kernel
 };
 
-inline PacketKind KindOf(const AqlPacket& packet) {
-  switch (PacketType(packet.any.header)) {
-    case HSA_PACKET_TYPE_KERNEL_DISPATCH:
-      return PacketKind::kDispatch;
-    case HSA_PACKET_TYPE_BARRIER_AND:
-    case HSA_PACKET_TYPE_BARRIER_OR:
-    case HSA_PACKET_TYPE_AGENT_DISPATCH:
-    case HSA_PACKET_TYPE_INVALID:
-      return PacketKind::kOther;
-    case HSA_PACKET_TYPE_VENDOR_SPECIFIC:
-      break;
-    default:
-      return PacketKind::kOpaque;
-  }
-  switch (static_cast<VendorFormat>(packet.any.format)) {
-    case VendorFormat::kExtKernelDispatch:
-      return PacketKind::kExtDispatch;
-    case VendorFormat::kBarrierValue:
-      return PacketKind::kOther;
-    default:
-      return PacketKind::kOpaque;
-  }
-}
+// A packet of which the header has been read, once: a packet processor may take the packet
+// at any time if it was rung past it before, and overwrites its type then.
+class PacketView {
+ public:
+  PacketView(const AqlPacket& packet)  // NOLINT(google-explicit-constructor)
+      : first_(__atomic_load_n(&packet.first, __ATOMIC_ACQUIRE)), packet_(&packet) {}
 
-inline bool IsPm4(const AqlPacket& packet) {
-  return PacketType(packet.any.header) == HSA_PACKET_TYPE_VENDOR_SPECIFIC &&
-         static_cast<VendorFormat>(packet.any.format) == VendorFormat::kPm4;
-}
+  uint8_t type() const { return PacketType(static_cast<uint16_t>(first_)); }
+  VendorFormat format() const { return static_cast<VendorFormat>(first_ >> 16 & 0xff); }
+  const AqlPacket& operator*() const { return *packet_; }
+  const AqlPacket* operator->() const { return packet_; }
+
+  PacketKind kind() const {
+    switch (type()) {
+      case HSA_PACKET_TYPE_KERNEL_DISPATCH:
+        return PacketKind::kDispatch;
+      case HSA_PACKET_TYPE_BARRIER_AND:
+      case HSA_PACKET_TYPE_BARRIER_OR:
+      case HSA_PACKET_TYPE_AGENT_DISPATCH:
+      case HSA_PACKET_TYPE_INVALID:
+        return PacketKind::kOther;
+      case HSA_PACKET_TYPE_VENDOR_SPECIFIC:
+        break;
+      default:
+        return PacketKind::kOpaque;
+    }
+    switch (format()) {
+      case VendorFormat::kExtKernelDispatch:
+        return PacketKind::kExtDispatch;
+      case VendorFormat::kBarrierValue:
+        return PacketKind::kOther;
+      default:
+        return PacketKind::kOpaque;
+    }
+  }
+  bool is_pm4() const {
+    return type() == HSA_PACKET_TYPE_VENDOR_SPECIFIC && format() == VendorFormat::kPm4;
+  }
+
+  // Calls `use` with each value that may be the handle of the packet's completion signal.
+  // One that is none harms nobody who only looks it up.
+  template <typename Use>
+  void ForEachCompletionSignal(Use use) const {
+    constexpr int kIb = 6, kLast = 7;
+    const bool vendor = type() == HSA_PACKET_TYPE_VENDOR_SPECIFIC;
+    const bool known = !vendor || format() == VendorFormat::kPm4 ||
+                       format() == VendorFormat::kBarrierValue ||
+                       format() == VendorFormat::kExtKernelDispatch;
+    if (!known) use(packet_->words[kIb]);
+    const bool ib = vendor && (format() == VendorFormat::kIbJump ||
+                               format() == VendorFormat::kIbCondJump);
+    if (!ib) use(packet_->words[kLast]);
+  }
+
+ private:
+  uint32_t first_;
+  const AqlPacket* packet_;
+};
 
 // The same dispatch as a packet of HSA.
 inline hsa_kernel_dispatch_packet_t AsDispatch(const ExtKernelDispatch& ext) {
@@ -114,22 +145,6 @@ inline hsa_kernel_dispatch_packet_t AsDispatch(const ExtKernelDispatch& ext) {
   packet.kernarg_address = reinterpret_cast<void*>(ext.kernarg_address);
   packet.completion_signal.handle = ext.completion_signal;
   return packet;
-}
-
-// Calls `use` with each value that may be the handle of the packet's completion signal.
-// One that is none harms nobody who only looks it up.
-template <typename Use>
-void ForEachCompletionSignal(const AqlPacket& packet, Use use) {
-  constexpr int kIb = 6, kLast = 7;
-  const bool vendor = PacketType(packet.any.header) == HSA_PACKET_TYPE_VENDOR_SPECIFIC;
-  const auto format = static_cast<VendorFormat>(packet.any.format);
-  const bool known = !vendor || format == VendorFormat::kPm4 ||
-                     format == VendorFormat::kBarrierValue ||
-                     format == VendorFormat::kExtKernelDispatch;
-  if (!known) use(packet.words[kIb]);
-  const bool ib = vendor && (format == VendorFormat::kIbJump ||
-                             format == VendorFormat::kIbCondJump);
-  if (!ib) use(packet.words[kLast]);
 }
 
 // Reads a packet in device memory: each load is one read over the bus, so there are as

@@ -1,0 +1,90 @@
+// Packets that the packet processor takes before they are rung for, because it was rung
+// past them: at any instant while they are looked at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/collector/hsa/doorbell_fixture.h"
+
+namespace rocattach::collector {
+namespace {
+
+class UnrungTest : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr uint64_t kPackets = 300'000;
+  static constexpr uint64_t kQueuePackets = 64;
+
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a packet processor is no thread that ThreadSanitizer can follow";
+#endif
+  }
+  static rocattach_collector_config Config() {
+    rocattach_collector_config config = SmallConfig();
+    config.ring_slots = 1u << 19;
+    config.inflight_count = 1024;
+    return config;
+  }
+  bool HasRoomFor(uint64_t index) {
+    return index - LoadAcquire(const_cast<uint64_t*>(&gpu_.amd().read_dispatch_id)) <
+           kQueuePackets;
+  }
+  // The application writes, and rings some time later, or never.
+  void Produce(amd_signal_t* completion) {
+    std::mt19937 random(1);
+    RingHandle ring = f_.rings.Mine();
+    for (uint64_t i = 0; i < kPackets; ++i) {
+      const uint64_t index = gpu_.Reserve();
+      while (!HasRoomFor(index)) std::this_thread::yield();
+      gpu_.Write(index, kKernel, completion);
+      for (uint32_t pause = random() % 64; pause != 0; --pause) {
+        __builtin_ia32_pause();
+      }
+      f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(index), &ring);
+    }
+  }
+
+  CaptureFixture f_{Config()};
+  FakeGpu gpu_{kQueuePackets};
+};
+
+TEST_P(UnrungTest, EachIsRecordedOnce) {
+  f_.kernels.Insert(kKernel, 5);
+  amd_signal_t signal = {};
+  signal.value = kPackets;
+  std::atomic<bool> ended = false;
+  std::thread processor([&] {
+    while (!ended) gpu_.RunUnrung();
+  });
+  Produce(GetParam() ? &signal : nullptr);
+  ended = true;
+  processor.join();
+  gpu_.RunUnrung();
+  f_.Harvest(&gpu_.queue());
+  RingHandle ring = f_.rings.Mine();
+  f_.tracker.PublishUnfinished(&gpu_.queue().ops,
+                               f_.capture.Context(&gpu_.queue(), &ring));
+  std::vector<int> recorded(kPackets);
+  for (const rocattach_dispatch& dispatch : AllDispatches(f_.memory)) {
+    ASSERT_LT(dispatch.packet_index, kPackets);
+    ++recorded[dispatch.packet_index];
+  }
+  EXPECT_EQ(std::count(recorded.begin(), recorded.end(), 1), int64_t{kPackets});
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), kPackets);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dropped), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, UnrungTest, testing::Values(false, true),
+                         [](const auto& test) {
+                           return std::string(test.param ? "Applications" : "Ours");
+                         });
+
+}  // namespace
+}  // namespace rocattach::collector
