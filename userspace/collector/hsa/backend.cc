@@ -144,7 +144,8 @@ void HsaBackend::CatchUpAll(RingHandle* ring) {
   const bool dispatches = recording.Dispatches();
   ForEachLockedQueue(ring, [&](Queue* q) {
     if (!q->intercepted) doorbell.CountInterrupted(q, ring);
-    if (!dispatches || q->intercepted || q->closing || q->amd == nullptr || !MayRead(q)) return;
+    if (!dispatches || q->intercepted || q->closing || q->amd == nullptr || !MayRead(q))
+      return;
     doorbell.ServeNew(q, ring);
     doorbell.CatchUp(q, ring);
   });
@@ -158,6 +159,15 @@ void HsaBackend::HarvestAll(RingHandle* ring, bool rest_too) {
   copies.HarvestAll(ring);
   if (rest_too) PublishRest(ring);
   g_process.rings.UpdateTotals();
+}
+
+// Rings from now on pass without us. One that waits for a packet of another producer, whose
+// own ring is for less, would be lost.
+void HsaBackend::PassOnAll(RingHandle* ring) {
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    const bool readable = !q->intercepted && !q->closing && q->amd != nullptr;
+    if (readable && LoadRelaxed(&q->deferred) != 0) doorbell.PassOn(q);
+  });
 }
 
 void HsaBackend::PublishRest(RingHandle* ring) {
@@ -287,6 +297,7 @@ void HsaBackend::End(bool in_use) {
   if (!harvest) return;
   if (readable) {
     HarvestAll(&ring, /*rest_too=*/true);
+    PassOnAll(&ring);
   } else {
     PublishRest(&ring);
   }

@@ -156,6 +156,8 @@ struct HsaBackend {
   void HarvestAll(RingHandle* ring, bool rest_too);
   // Publishes all that is left as unfinished, without reading anything.
   void PublishRest(RingHandle* ring);
+  // Forwards rings that wait for an earlier packet.
+  void PassOnAll(RingHandle* ring);
 
  private:
   // Calls the function with each live queue whose lock can be taken, with the lock

@@ -86,8 +86,8 @@ class DoorbellCapture {
   // without us: those that are dispatches are counted, if that is wanted.
   void Skip(Queue* q, bool count, RingHandle* ring);
 
-  // With the lock of a queue that is lost: forwards rings that wait, if there still is
-  // such a queue. What they are for is not captured.
+  // With the lock of a queue that is lost, or at the end: forwards rings that wait, if
+  // there still is such a queue. What they are for is not captured.
   void PassOn(Queue* q);
 
  private:

@@ -173,8 +173,10 @@ Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
   }
   const Agent* agent = FindAgent(pending, last);
   if (agent == nullptr) {
-    if (pending->first <= last)
-      ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+    if (pending->first <= last) {
+      ring->Count(&rocattach_ring::packets_unseen, last - pending->first + 1);
+      pending->first = last + 1;
+    }
     return nullptr;
   }
   Queue* q = h.queues.Add();

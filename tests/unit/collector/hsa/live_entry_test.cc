@@ -322,6 +322,25 @@ TEST_F(LiveEntryTest, AQueueThatAnotherToolDestroysUnseenIsNotRead) {
   EXPECT_EQ(AllDispatches(g_process.memory).size(), 1u);
 }
 
+int64_t last_store = -1;
+void NoteStore(hsa_signal_t, hsa_signal_value_t value) {
+  last_store = value;
+}
+
+// Afterwards the other producer rings without us, and for less.
+TEST_F(LiveEntryTest, ARingThatWaitsAtTheEndOfTheProcessIsPassedOn) {
+  FakeGpu gpu(16);
+  Track(&gpu.amd());
+  g_hsa.functions.signal_store_screlease = &NoteStore;
+  gpu.Reserve();  // and not written yet
+  const uint64_t second = gpu.Reserve();
+  gpu.Write(second, kKernel);
+  Ring(gpu.amd(), second);
+  EXPECT_EQ(last_store, -1);
+  g_hsa.End(/*in_use=*/true);
+  EXPECT_EQ(last_store, static_cast<int64_t>(second));
+}
+
 TEST_F(LiveEntryTest, NothingIsReadAtTheEndOfTheProcessEither) {
   MappedQueue queue;
   Track(queue.get());
@@ -513,6 +532,26 @@ TEST_F(ArmingTest, NothingPassesUncountedMeanwhile) {
     return IsAsleep(other) || reserved.unarmed + reserved.armed != 0;
   });
   EXPECT_EQ(static_cast<int>(Unseen()), reserved.unarmed);
+}
+
+// The thread that arms may wait for something that the other one has, which is about to
+// create a queue.
+TEST_F(ArmingTest, NobodyWaitsForEverToCreateAQueue) {
+  std::thread other;
+  std::atomic<bool> created = false;
+  while_arming = [&] {
+    other = std::thread([&] {
+      hsa_queue_t* queue = nullptr;
+      reinterpret_cast<decltype(&hsa_queue_create)>(entry(kCoreQueueCreate))(
+          kGpu, 16, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr, 0, 0, &queue);
+      created = true;
+    });
+    while (!created) sched_yield();
+  };
+  FakeGpu gpu(16);
+  Reserve(&gpu);
+  other.join();
+  EXPECT_EQ(g_process.phase, kPhaseArmed);
 }
 
 // The thread that arms may wait for something that the other one has.

@@ -62,6 +62,21 @@ TEST_F(OldQueuesTest, RecordsFromTheFirstPacketThatIsReservedAfterwards) {
   EXPECT_TRUE(TakesRing(&gpu_, static_cast<int64_t>(index)));
 }
 
+// As long as its agent is not known.
+TEST_F(OldQueuesTest, EachPacketCounts) {
+  const uint64_t before = f_.Sum(&rocattach_ring::packets_unseen);
+  queues_->BeforeReserve(Handle(gpu_.amd()));
+  uint64_t index = 0;
+  for (int round = 0; round < 400; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      index = gpu_.Reserve();
+      gpu_.Write(index, kKernel);
+    }
+    EXPECT_TRUE(TakesRing(&gpu_, static_cast<int64_t>(index)));
+  }
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen) - before, index + 1);
+}
+
 // A handle of a counted queue is released without our knowledge, and the next one, of
 // another queue, is at the same address.
 TEST_F(OldQueuesTest, AHandleWhoseMemoryIsUsedAgainIsThatOfTheNewQueue) {
