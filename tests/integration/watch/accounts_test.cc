@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/random_instants.h"
@@ -92,12 +93,37 @@ TEST_P(OverflowTest, EveryOperationIsDeliveredOrCountedAsLost) {
   EXPECT_EQ(account.dropped_invalid() + account.dropped_collector(), 0u);
 }
 
+// The GPU looks at packets that nobody has rung for yet.
+TEST_F(AccountsTest, PacketsThatAreTakenBeforeTheirRingAreAccountedFor) {
+  // Without signals, each of the two queues ends with a barrier, which is a packet as well.
+  const std::pair<const char*, int64_t> signals[] = {{"each", 0}, {"none", 2}};
+  for (const auto& [of_kernels, barriers] : signals) {
+    const std::vector<std::string> command =
+        OnSimgpu({"hsa_dispatch", "-n", "20000", "-t", "4", "-q", "2",
+                  "--kernel-signal", of_kernels});
+    WatcherProcess watcher({"--auto"});
+    ASSERT_TRUE(watcher.ready());
+    Child target(command,
+                 {.environment = {"SIMGPU_UNRUNG_NS=1000", "SIMGPU_KERNEL_NS=0"}});
+    const Finished result = target.Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.errors;
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const v1::LossAccount account =
+        ReadRecording(watcher.recording()).Process(target.pid()).account;
+    const auto counted =
+        static_cast<int64_t>(account.dispatches_seen() + account.packets_unseen());
+    const int64_t made = Reported(result.output, "dispatches");
+    EXPECT_GE(counted, made) << of_kernels;
+    EXPECT_LE(counted, made + barriers) << of_kernels;
+  }
+}
+
 // For longer than the collector goes on with full rings.
 TEST_F(AccountsTest, AServiceThatWasAwayRecordsAgain) {
   const TemporaryDirectory directory;
   const std::string until = directory.path() + "/until";
-  const std::vector<std::string> command = OnSimgpu(
-      {"hsa_busy", "--plain", "-t", "2", "--rate", "2000", "--until", until});
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_busy", "--plain", "-t", "2", "--rate", "2000", "--until", until});
   WatcherProcess watcher({"--auto", "--ring-slots", "64"});
   ASSERT_TRUE(watcher.ready());
   Child target(command, {.dies_with_us = true});
