@@ -237,6 +237,8 @@ struct rocattach_control {
   uint32_t sampling;
   uint64_t recording_flags;
   uint64_t service_heartbeat_ns; /* last time the service drained; 0 never */
+  uint32_t takeovers; /* +1 by each service that takes over, before its first command */
+  uint32_t reserved;
   /* A plan is written to plan_offset as described in plan.h, then command + 1 and a
    * wake. It is independent of `recording`: a process that records nothing else
    * executes its plan. A plan with record_kinds 0 ends the session. To have a plan

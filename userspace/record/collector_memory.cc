@@ -225,6 +225,7 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
         "the rings of the collector's memory cannot be mapped; try again");
   }
   taken_over_ = true;
+  __atomic_add_fetch(&control()->takeovers, 1u, __ATOMIC_RELEASE);
   // The other service may have been killed during a session.
   const rocattach_plan none = {};
   WritePlan(none);

@@ -408,6 +408,7 @@ WindowServerOptions Watcher::ServerOptions() const {
              (!running_attaches_->follows() || running_attaches_->IsFollowed(pid));
     };
   }
+  server.watch_new = options_.watch_new;
   server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();
   server.crash_breaker = options_.crash_breaker && !options_.only_own_command;

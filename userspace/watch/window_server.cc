@@ -88,7 +88,8 @@ ServingThreads::Options WindowServer::ThreadOptions() {
 }
 
 absl::Status WindowServer::Start() {
-  if (policy_.attaches() && probe_->hold_mode() == HoldMode::kSignal) {
+  if (policy_.attaches() && options_.watch_new &&
+      probe_->hold_mode() == HoldMode::kSignal) {
     ASSIGN_OR_RETURN(auto events, MmapEvents::Open());
     auto preseizer = Preseizer::Start(
         std::move(events),

@@ -47,6 +47,8 @@ struct WindowServerOptions {
   // Called for every window of a late attach that opens at a probe, before it is
   // served, and again when its thread runs on: `served` is true then. May be null.
   std::function<void(const rocattach_event&, bool served)> on_late_window;
+  // Windows are watched for. False: only running processes are entered.
+  bool watch_new = true;
   // Whether a process may be seized in advance, where that is needed; null: any.
   std::function<bool(pid_t)> wanted;
   // Whether sessions want what only rocprofiler-sdk has. May be null.

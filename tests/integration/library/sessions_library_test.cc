@@ -101,7 +101,7 @@ TEST_F(SessionsLibraryTest, ASessionEndsWithItsProgramOrItsService) {
   const std::string pid = std::to_string(target.pid());
   {
     Child program({Program(), "forever", pid}, Environment());
-    for (int i = 0; i < 500 && program.PollOutput().empty(); ++i) usleep(20'000);
+    ASSERT_TRUE(Eventually([&] { return !program.PollOutput().empty(); }));
     ASSERT_THAT(program.PollOutput(), HasSubstr("started"));
     EXPECT_EQ(Status()["sessions"].back()["active"], true);
     program.Signal(SIGKILL);
@@ -110,7 +110,7 @@ TEST_F(SessionsLibraryTest, ASessionEndsWithItsProgramOrItsService) {
   ExpectSessionOver();
   // The next one has the process for itself, until the service goes away.
   Child program({Program(), "forever", pid}, Environment());
-  for (int i = 0; i < 500 && program.PollOutput().empty(); ++i) usleep(20'000);
+  ASSERT_TRUE(Eventually([&] { return !program.PollOutput().empty(); }));
   ASSERT_THAT(program.PollOutput(), HasSubstr("started"));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   program.Signal(SIGTERM);

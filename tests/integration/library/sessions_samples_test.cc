@@ -22,7 +22,7 @@ class SessionsSamplesTest : public SessionsLibraryTest {
     WatcherProcess watcher(Watch());
     EXPECT_TRUE(watcher.ready());
     Child target(Target("600"));
-    for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+    EXPECT_TRUE(Eventually([&] { return !Status()["processes"].empty(); }));
     const Finished sample =
         Child({program, std::to_string(target.pid())}, Environment()).Wait();
     EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
@@ -51,7 +51,7 @@ TEST_F(SessionsSamplesTest, Device) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
   Child target(Target("600"));
-  for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+  EXPECT_TRUE(Eventually([&] { return !Status()["processes"].empty(); }));
   const Finished sample = Child({program}, Environment()).Wait();
   EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
   EXPECT_THAT(FirstLine(sample), MatchesRegex("SQ_WAVES=[0-9]+ GRBM_COUNT=[0-9]+"));
@@ -67,7 +67,7 @@ TEST_F(SessionsSamplesTest, ApiCalls) {
   std::vector<std::string> waits = Markers(100);
   waits.insert(waits.end(), {"-s", "30"});
   Child target(waits);
-  for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+  EXPECT_TRUE(Eventually([&] { return !Status()["processes"].empty(); }));
   // On a crowded machine a second may pass between two steps.
   std::string output;
   for (int i = 0; i < 10 && output.find("step ") == std::string::npos; ++i) {
@@ -93,7 +93,7 @@ TEST_F(SessionsSamplesTest, PortedTracing) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
   Child port({program, "8"}, Environment());
-  for (int i = 0; i < 500 && port.PollOutput().empty(); ++i) usleep(20'000);
+  ASSERT_TRUE(Eventually([&] { return !port.PollOutput().empty(); }));
   Child target(Markers(8));
   const Finished result = port.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "injector/thread_status.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/silent_observer.h"
 #include "userspace/service/watcher.h"
@@ -124,8 +126,9 @@ class Verdicts : public SilentObserver {
 };
 
 // The verdict of a late attach, with these options, to a busy process, which goes on as
-// if nothing had been.
-v1::WindowEvent EnterBusyProcess(WatcherOptions options) {
+// if nothing had been. `meanwhile`: done while the service runs.
+v1::WindowEvent EnterBusyProcess(
+    WatcherOptions options, const std::function<void()>& meanwhile = [] {}) {
   ExecutableDirectory directory;
   const std::string go = directory.path() + "/go";
   Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
@@ -146,6 +149,7 @@ v1::WindowEvent EnterBusyProcess(WatcherOptions options) {
   auto watcher = Watcher::Start(options, &verdicts);
   EXPECT_TRUE(watcher.ok()) << watcher.status();
   if (watcher.ok()) {
+    meanwhile();
     EXPECT_TRUE((*watcher)->Run({}, nullptr).ok());
   }
   std::ofstream(go).put('\n');
@@ -170,6 +174,33 @@ TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
   EXPECT_EQ(verdict.mode(), GetParam() == HoldMode::kYielding
                                 ? v1::WINDOW_MODE_HELD
                                 : v1::WINDOW_MODE_BLOCKED);
+}
+
+// Only the process that was named has anything to do with it.
+TEST(KernelTest, AnAttachInSignalModeSeizesNobodyElse) {
+  SKIP_WITHOUT_PRIVILEGES();
+  WatcherOptions options;
+  options.best_hold_mode = HoldMode::kSignal;
+  bool traced = false;
+  const auto look = [&traced](pid_t pid) {
+    const auto status = ReadThreadStatus(pid, pid);
+    traced = traced || (status.ok() && status->tracer != 0);
+  };
+  const v1::WindowEvent verdict = EnterBusyProcess(options, [&] {
+    for (int i = 0; i < 5; ++i) {
+      Child bystander(OnSimgpu({"hsa_busy", "--rate", "100", "-n", "50"}),
+                      {.dies_with_us = true});
+      EXPECT_TRUE(Eventually([&] {
+        look(bystander.pid());
+        return ReadRuntimeStart(bystander.pid()).value_or(RuntimeStart::kNotLoaded) ==
+               RuntimeStart::kStarted;
+      }));
+      look(bystander.pid());
+      EXPECT_TRUE(bystander.Wait().exited_with(0));
+    }
+  });
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED) << verdict.detail();
+  EXPECT_FALSE(traced);
 }
 
 // The programs for kernels without atomic operations that return a value, and without

@@ -181,14 +181,12 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
   filter->add_api_domains(v1::TRACE_DOMAIN_HIP);
   filter->add_api_domains(v1::TRACE_DOMAIN_MARKERS);
   absl::StatusOr<v1::StartSessionResponse> started;
-  for (int i = 0; i < 200; ++i) {
+  ASSERT_TRUE(Eventually([&] {
     started = (*client)->StartSession(request);
-    if (started.ok()) break;
-    usleep(10'000);
-  }
-  ASSERT_TRUE(started.ok()) << started.status();
+    return started.ok();
+  })) << started.status();
   // HIP takes its time for the first step.
-  for (int i = 0; i < 1000 && ReadDispatchLog(log).size() < 20; ++i) usleep(10'000);
+  EXPECT_TRUE(Eventually([&] { return ReadDispatchLog(log).size() >= 20; }));
   ASSERT_TRUE((*client)->StopSession(started->session()).ok());
   const Finished result = target.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;

@@ -296,11 +296,10 @@ TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
     return Child(words).Wait();
   };
   Finished status;
-  for (int i = 0; i < 200; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     status = session({"status"});
-    if (status.output.find("process ") != std::string::npos) break;
-    usleep(10'000);
-  }
+    return status.output.find("process ") != std::string::npos;
+  }));
   EXPECT_THAT(status.output, HasSubstr("whole GPUs can be measured"));
   EXPECT_THAT(status.output, HasSubstr("--backend sdk"));
   const Finished refused = session({"start", "--pmc", "SQ_WAVES"});

@@ -63,10 +63,8 @@ TEST_F(SessionTerminal, TheEndSaysWhatWasCollectedAndWhere) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child session(Start({"--wait"}));
-  for (int i = 0; i < 500; ++i) {
-    if (session.PollOutput().find("collecting") != std::string::npos) break;
-    usleep(10'000);
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return session.PollOutput().find("collecting") != std::string::npos; }));
   EXPECT_TRUE(Child(OnSimrocm({}, {"hsa_dispatch", "-n", "40"})).Wait().exited_with(0));
   session.Signal(SIGINT);
   const Finished ended = session.Wait();
@@ -88,30 +86,24 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   EXPECT_THAT(timed.output, HasSubstr("{\"session\":1,\"collected\":[]"));
   // A signal.
   Child waiting(Start({"--wait"}));
-  for (int i = 0; i < 500; ++i) {
-    if (waiting.PollOutput().find("collecting") != std::string::npos) break;
-    usleep(10'000);
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return waiting.PollOutput().find("collecting") != std::string::npos; }));
   waiting.Signal(SIGINT);
   const Finished stopped = waiting.Wait();
   EXPECT_TRUE(stopped.exited_with(0)) << stopped.errors;
   EXPECT_THAT(stopped.output, HasSubstr("session 2: ended"));
   // Another client.
   Child left(Start({"--wait"}));
-  for (int i = 0; i < 500; ++i) {
-    if (left.PollOutput().find("collecting") != std::string::npos) break;
-    usleep(10'000);
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return left.PollOutput().find("collecting") != std::string::npos; }));
   EXPECT_TRUE(Child({ClientPath(), "session", "stop", "3", "--socket", Socket()})
                   .Wait()
                   .exited_with(0));
   EXPECT_TRUE(left.Wait().exited_with(0));
   // The service ends, and with it the session: whichever the client learns of first.
   Child last(Start({"--wait"}));
-  for (int i = 0; i < 500; ++i) {
-    if (last.PollOutput().find("collecting") != std::string::npos) break;
-    usleep(10'000);
-  }
+  ASSERT_TRUE(Eventually(
+      [&] { return last.PollOutput().find("collecting") != std::string::npos; }));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const Finished ended = last.Wait();
   EXPECT_TRUE(ended.exited_with(0) || ended.exited_with(3)) << ended.errors;

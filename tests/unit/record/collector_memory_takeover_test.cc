@@ -31,6 +31,7 @@ TEST(CollectorMemory, TakesOverFromNowOn) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
   EXPECT_TRUE((*memory)->taken_over());
+  EXPECT_EQ(fake.control()->takeovers, 1u);
   EXPECT_EQ(fake.ring(0)->tail, 3u);
   // The two in flight complete later, and one more is seen.
   fake.ring(0)->dispatches_seen -= 2;

@@ -45,8 +45,13 @@ struct Process {
   RingSet rings;
   Worker worker;
   const Upcalls* upcalls = nullptr;
-  // We have stopped by ourselves, until the next command, because nothing drains.
+  // Not 0: we have stopped by ourselves, until the next command, because nothing drains.
+  // The number of the stop, from kFirstStop on.
   uint32_t self_stopped = 0;
+  // Another service has taken over after this stop: what passed by then was not its to
+  // record.
+  uint32_t forgotten_stop = 0;
+  static constexpr uint32_t kFirstStop = 2;
   // A session has loaded rocprofiler-sdk into the process, or is about to.
   uint32_t sdk_added = 0;
   AgentIds agent_ids;

@@ -19,6 +19,8 @@ class ServiceWatch {
   uint64_t dropped_ = 0;     // as of the last check
   uint64_t full_since_ = 0;  // when drops began without the service draining
   uint32_t stopped_command_ = 0;
+  uint32_t stopped_takeovers_ = 0;
+  uint32_t next_stop_ = Process::kFirstStop;
 };
 
 }  // namespace rocattach::collector

@@ -184,7 +184,8 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
       if (ReadIndex(*q) > index) {
         if (!Recorded(*q, index)) {
           capture_->Lost(seen);
-          if (Interrupted()) ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+          if (Interruption() != 0)
+            ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
           continue;
         }
         capture_->Consumed(q, index, now_ns, ring);
@@ -238,8 +239,10 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
 
 // Their slots may have been written again: of which kind they were is not known.
 void DoorbellCapture::CountInterrupted(Queue* q, RingHandle* ring) {
-  if (LoadRelaxed(&q->idled) != Queue::kInterrupted) return;
+  const uint32_t stop = LoadRelaxed(&q->idled);
+  if (stop <= Queue::kIdled) return;
   StoreRelaxed(&q->idled, Queue::kIdled);
+  if (recording_ == nullptr || !recording_->IsMissed(stop)) return;
   const uint64_t end = LoadAcquire(&q->idle_end);
   if (end <= q->next) return;
   ring->Count(&rocattach_ring::packets_unseen, end - q->next);

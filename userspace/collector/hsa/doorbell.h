@@ -2,6 +2,8 @@
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 
+#include <algorithm>
+
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/hsa/capture.h"
 #include "userspace/collector/hsa/functions.h"
@@ -50,7 +52,7 @@ class DoorbellCapture {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
     // Read first: a store by every producer would cause contention for the line.
     if (LoadRelaxed(&q->idled) == 0) {
-      StoreRelaxed(&q->idled, Interrupted() ? Queue::kInterrupted : Queue::kIdled);
+      StoreRelaxed(&q->idled, std::max(Queue::kIdled, Interruption()));
     }
     // If `value` is the index of a packet: the GPU may see all up to it.
     const auto index = static_cast<uint64_t>(value);
@@ -91,8 +93,8 @@ class DoorbellCapture {
   void PassOn(Queue* q);
 
  private:
-  bool Interrupted() const {
-    return recording_ != nullptr && recording_->Interrupted();
+  uint32_t Interruption() const {
+    return recording_ != nullptr ? recording_->Interruption() : 0;
   }
   void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);
   // Whether packet `index` was rung for while we recorded, or is looked at while we do.

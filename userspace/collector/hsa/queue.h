@@ -22,7 +22,7 @@ struct Ringer {
 struct Queue {
   static constexpr uint32_t kRingers = 64;
   static constexpr uint64_t kNotWatched = UINT64_MAX;
-  static constexpr uint32_t kIdled = 1, kInterrupted = 2;  // values of `idled`
+  static constexpr uint32_t kIdled = 1;
 
   // Set when the queue is created, constant until it is destroyed.
   amd_queue_t* amd = nullptr;  // nullptr: no queue behind this entry
@@ -49,8 +49,8 @@ struct Queue {
   Ringer ringers[kRingers] = {};
 
   // Read by every producer, written rarely.
-  // Rung while we neither recorded nor watched: kIdled, or kInterrupted where recording is
-  // requested and we have stopped by ourselves (Process::self_stopped).
+  // Rung while we neither recorded nor watched: kIdled, or the value of
+  // Process::self_stopped where recording was requested and we had stopped by ourselves.
   alignas(64) uint32_t idled = 0;
   uint32_t deferred = 0;  // 1: a doorbell waits for an earlier packet to become valid
   uint64_t resumed = 0;   // the first packet since recording resumed

@@ -33,8 +33,13 @@ class HsaRecording {
            Planned(ROCATTACH_PLAN_RECORD_COPIES);
   }
 
-  // Recording is requested, but nothing drains: what passes meanwhile is lost.
-  bool Interrupted() const { return LoadRelaxed(&process_->self_stopped) != 0; }
+  // Recording is requested, but nothing drains: what passes meanwhile is lost. The number
+  // of the stop, or 0.
+  uint32_t Interruption() const { return LoadRelaxed(&process_->self_stopped); }
+  // Whether what passed during that stop counts.
+  bool IsMissed(uint32_t stop) const {
+    return stop >= Process::kFirstStop && stop > LoadRelaxed(&process_->forgotten_stop);
+  }
 
   // The plan that decides; nullptr if there is none.
   const PlanState* plan() const { return process_->plans.active(); }

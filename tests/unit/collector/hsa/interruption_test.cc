@@ -16,7 +16,9 @@ class InterruptionTest : public DoorbellTest {
     recording_.Init(&process_);
     f_.doorbell.Init(&f_.capture, &f_.hsa, &recording_);
   }
-  void Interrupt(bool interrupted) { process_.self_stopped = interrupted ? 1 : 0; }
+  void Interrupt(bool interrupted) {
+    process_.self_stopped = interrupted ? Process::kFirstStop : 0;
+  }
   uint64_t Write() {
     const uint64_t index = gpu_.Reserve();
     gpu_.Write(index, kKernel);
@@ -69,6 +71,18 @@ TEST_F(InterruptionTest, WhatHasPassedIsCountedOnce) {
   Launch();
   EXPECT_THAT(Recorded(), testing::ElementsAre(0u, 4u));
   EXPECT_EQ(Unseen(), 3u);
+}
+
+// Nobody was there to record it.
+TEST_F(InterruptionTest, WhatPassedBeforeAnotherServiceTookOverIsNotCounted) {
+  Launch();
+  Interrupt(true);
+  Pass(3);
+  process_.forgotten_stop = Process::kFirstStop;
+  Interrupt(false);
+  Launch();
+  EXPECT_THAT(Recorded(), testing::ElementsAre(0u, 4u));
+  EXPECT_EQ(Unseen(), 0u);
 }
 
 // While an operation depends on a signal of the application.
