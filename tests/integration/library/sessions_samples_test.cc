@@ -64,13 +64,16 @@ TEST_F(SessionsSamplesTest, ApiCalls) {
   const std::string program = Compile("samples/api_calls.c");
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
-  std::vector<std::string> waits = Markers(100);
+  std::vector<std::string> waits = Markers(300);
   waits.insert(waits.end(), {"-s", "30"});
   Child target(waits);
   EXPECT_TRUE(Eventually([&] { return !Status()["processes"].empty(); }));
-  // On a crowded machine a second may pass between two steps.
+  // On a crowded machine a second may pass between two steps, or between two calls.
   std::string output;
-  for (int i = 0; i < 10 && output.find("step ") == std::string::npos; ++i) {
+  const auto has = [&](const char* text) {
+    return output.find(text) != std::string::npos;
+  };
+  for (int i = 0; i < 30 && !(has("step ") && has("hipLaunchKernel : ")); ++i) {
     const Finished sample =
         Child({program, std::to_string(target.pid())}, Environment()).Wait();
     EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
