@@ -8,7 +8,7 @@
 #define DEFAULT_OPTIONS                                                                \
   {                                                                                    \
     .arch = SIMGPU_ARCH_GFX90A, .gpu_count = 1, .kernel_ns = 5000, .copy_mbps = 16000, \
-    .copy_latency_ns = 1000, .unrung_ns = 1000000000, .stats_path = NULL               \
+    .copy_latency_ns = 1000, .unrung_ns = 10000000, .stats_path = NULL                 \
   }
 
 static struct simgpu_options options = DEFAULT_OPTIONS;

@@ -15,8 +15,8 @@ struct simgpu_options {
   uint64_t kernel_ns;        // SIMGPU_KERNEL_NS: time of every kernel, default 5000
   uint64_t copy_mbps;        // SIMGPU_COPY_MBPS: SDMA rate, 10^6 B/s, default 16000
   uint64_t copy_latency_ns;  // SIMGPU_COPY_LATENCY_NS: start-up of a copy, default 1000
-  uint64_t unrung_ns;        // SIMGPU_UNRUNG_NS: patience with a doorbell, default 1 s
-  const char* stats_path;    // SIMGPU_STATS: file that each process appends a line to
+  uint64_t unrung_ns;      // SIMGPU_UNRUNG_NS: patience with a doorbell, default 10 ms
+  const char* stats_path;  // SIMGPU_STATS: file that each process appends a line to
 };
 
 // Reads the environment. False, with a message on stderr that names the variable, if
