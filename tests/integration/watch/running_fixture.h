@@ -48,7 +48,7 @@ class AttachRunningTest : public testing::Test {
     if (in_container_) command = WithoutCollector(command);
     // On a crowded machine a thread may lose the processor between its packet and its
     // doorbell for longer than the simulated GPU is patient: such packets have no times.
-    environment.emplace_back("SIMGPU_UNRUNG_NS=5000000000");
+    environment.insert(environment.begin(), "SIMGPU_UNRUNG_NS=5000000000");
     return std::make_unique<Child>(
         command,
         Child::Options{.environment = std::move(environment), .dies_with_us = true});
@@ -65,8 +65,9 @@ class AttachRunningTest : public testing::Test {
     return AttachToProgram(std::move(arguments), target, attacher);
   }
   RecordedProcess AttachToProgram(std::vector<std::string> command, Finished* target,
-                                  Finished* attacher) {
-    auto child = StartProgram(std::move(command));
+                                  Finished* attacher,
+                                  std::vector<std::string> environment = {}) {
+    auto child = StartProgram(std::move(command), std::move(environment));
     Attacher attach(Path("t.rwa"), {child->pid()});
     EXPECT_TRUE(attach.Attached());
     Change();
