@@ -64,8 +64,9 @@ FakeGpu::FakeGpu(uint32_t packets) : packets_(packets) {
 }
 
 void FakeGpu::Write(uint64_t index, uint64_t kernel, amd_signal_t* completion) {
+  constexpr uint32_t kHeader = HSA_PACKET_TYPE_KERNEL_DISPATCH;
+  constexpr uint32_t kSetup = 1;
   hsa_kernel_dispatch_packet_t& p = packet(index);
-  p.setup = 1;
   p.workgroup_size_x = 64;
   p.workgroup_size_y = p.workgroup_size_z = 1;
   p.grid_size_x = 1024;
@@ -74,7 +75,9 @@ void FakeGpu::Write(uint64_t index, uint64_t kernel, amd_signal_t* completion) {
   p.private_segment_size = 32;
   p.kernel_object = kernel;
   p.completion_signal.handle = reinterpret_cast<uint64_t>(completion);
-  __atomic_store_n(&p.header, HSA_PACKET_TYPE_KERNEL_DISPATCH, __ATOMIC_RELEASE);
+  // Both at once, as HIP writes them: other producers' rings read them meanwhile.
+  __atomic_store_n(&reinterpret_cast<AqlPacket&>(p).first, kHeader | kSetup << 16,
+                   __ATOMIC_RELEASE);
 }
 
 void FakeGpu::WriteBarrier(uint64_t index, amd_signal_t* completion) {
