@@ -34,6 +34,7 @@ class ClockSource {
 
  private:
   uint64_t ScaleSystem(uint64_t system) const;
+  int64_t SystemOffset() const;
 
   const HsaFunctions* hsa_ = nullptr;
   uint64_t frequency_ = 1'000'000'000;
