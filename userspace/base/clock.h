@@ -30,9 +30,23 @@ struct ClockSnapshot {
   uint64_t realtime_ns = 0;
 };
 
-inline ClockSnapshot TakeClockSnapshot() {
-  return {BootNs(), ClockNs(CLOCK_MONOTONIC), ClockNs(CLOCK_MONOTONIC_RAW),
-          ClockNs(CLOCK_REALTIME)};
+// The shortest of several readings: a thread that loses its CPU between two clocks would
+// shift everything that is related by them. `read` is ClockNs() outside of tests.
+template <typename Read = uint64_t (*)(clockid_t)>
+ClockSnapshot TakeClockSnapshot(Read read = ClockNs) {
+  constexpr int kReadings = 32;
+  constexpr uint64_t kShortNs = 10'000;
+  ClockSnapshot best;
+  uint64_t shortest = UINT64_MAX;
+  for (int i = 0; i < kReadings && shortest > kShortNs; ++i) {
+    const ClockSnapshot snapshot = {read(CLOCK_BOOTTIME), read(CLOCK_MONOTONIC),
+                                    read(CLOCK_MONOTONIC_RAW), read(CLOCK_REALTIME)};
+    const uint64_t took = read(CLOCK_BOOTTIME) - snapshot.boottime_ns;
+    if (took >= shortest) continue;
+    shortest = took;
+    best = snapshot;
+  }
+  return best;
 }
 
 }  // namespace rocattach

@@ -1,0 +1,44 @@
+#include "userspace/base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace rocattach {
+namespace {
+
+// Clocks that all show the same time. A reading takes 20 ns; up to reading `lost_until`,
+// the thread loses its CPU for 10 ms in each one of `lost_every`.
+class Clocks {
+ public:
+  Clocks(int lost_every, int lost_until)
+      : lost_every_(lost_every), lost_until_(lost_until) {}
+
+  uint64_t operator()(clockid_t) {
+    ++readings_;
+    now_ns_ += 20;
+    if (readings_ <= lost_until_ && readings_ % lost_every_ == 0) now_ns_ += 10'000'000;
+    return now_ns_;
+  }
+
+ private:
+  int lost_every_, lost_until_;
+  int readings_ = 0;
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
+TEST(ClockSnapshotTest, ClocksAreReadAtOneInstant) {
+  for (int lost_every = 1; lost_every <= 5; ++lost_every) {
+    const ClockSnapshot snapshot = TakeClockSnapshot(Clocks(lost_every, 20));
+    EXPECT_LT(snapshot.monotonic_ns - snapshot.boottime_ns, 1000u) << lost_every;
+    EXPECT_LT(snapshot.monotonic_raw_ns - snapshot.boottime_ns, 1000u) << lost_every;
+    EXPECT_LT(snapshot.realtime_ns - snapshot.boottime_ns, 1000u) << lost_every;
+  }
+}
+
+TEST(ClockSnapshotTest, AThreadThatAlwaysLosesItsCpuStillGetsOne) {
+  EXPECT_NE(TakeClockSnapshot(Clocks(1, 1000)).boottime_ns, 0u);
+}
+
+}  // namespace
+}  // namespace rocattach
