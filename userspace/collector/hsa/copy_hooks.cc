@@ -23,7 +23,7 @@ hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* 
 }
 
 bool RecordCopies() {
-  if (g_process.guard.Ours()) g_hsa.live.ArmIfOpen();
+  if (g_process.guard.Ours()) g_hsa.live.Arm();
   return g_process.Live() && g_hsa.recording.Copies();
 }
 

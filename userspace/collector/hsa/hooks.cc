@@ -150,7 +150,7 @@ template <typename Create>
 hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
-  if (p.guard.Ours()) h.live.ArmIfOpen();
+  if (p.guard.Ours()) h.live.Arm();
   const Agent* known = p.Live() ? h.agents.Find(agent) : nullptr;
   Queue* q =
       known != nullptr && known->gpu && queue != nullptr ? h.queues.Add() : nullptr;
@@ -313,7 +313,7 @@ hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* optio
   Process& p = g_process;
   HsaBackend& h = g_hsa;
   hsa_status_t status = h.functions.executable_freeze(executable, options);
-  if (p.guard.Ours()) h.live.ArmIfOpen();
+  if (p.guard.Ours()) h.live.Arm();
   if (status == HSA_STATUS_SUCCESS && p.Live()) {
     const auto read = [executable] { g_hsa.executables.Frozen(executable); };
     if (!OnOwnStack(read)) read();

@@ -73,7 +73,17 @@ class LiveEntry {
   bool EnterShutDown();
   void LeaveShutDown(hsa_status_t status);
 
-  // Arms the collector, if it waits for that and the runtime is open.
+  // Arms the collector, if it waits for that and the runtime is open. In a late attach, if
+  // another thread is doing so, waits for it, but not without a limit: it may need a lock
+  // that this one has.
+  void Arm() {
+    if (late_) {
+      (void)IsReady();
+    } else {
+      ArmIfOpen();
+    }
+  }
+  // The same, without a limit.
   void ArmIfOpen();
   // The same in a late attach only.
   void ArmIfLate() {

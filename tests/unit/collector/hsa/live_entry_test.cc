@@ -534,6 +534,26 @@ TEST_F(ArmingTest, NothingPassesUncountedMeanwhile) {
   EXPECT_EQ(static_cast<int>(Unseen()), reserved.unarmed);
 }
 
+// The thread that arms may wait for something that the other one has, which is about to
+// create a queue.
+TEST_F(ArmingTest, NobodyWaitsForEverToCreateAQueue) {
+  std::thread other;
+  std::atomic<bool> created = false;
+  while_arming = [&] {
+    other = std::thread([&] {
+      hsa_queue_t* queue = nullptr;
+      reinterpret_cast<decltype(&hsa_queue_create)>(entry(kCoreQueueCreate))(
+          kGpu, 16, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr, 0, 0, &queue);
+      created = true;
+    });
+    while (!created) sched_yield();
+  };
+  FakeGpu gpu(16);
+  Reserve(&gpu);
+  other.join();
+  EXPECT_EQ(g_process.phase, kPhaseArmed);
+}
+
 // The thread that arms may wait for something that the other one has.
 TEST_F(ArmingTest, NobodyWaitsForEver) {
   ReserveTwice([](pid_t) { return reserved.unarmed != 0; });
