@@ -31,9 +31,9 @@ struct ClockSnapshot {
 };
 
 // The shortest of several readings: a thread that loses its CPU between two clocks would
-// shift everything that is related by them. `read` is ClockNs() outside of tests.
-template <typename Read = uint64_t (*)(clockid_t)>
-ClockSnapshot TakeClockSnapshot(Read read = ClockNs) {
+// shift everything that is related by them.
+template <typename Read>
+ClockSnapshot ShortestSnapshot(Read read) {
   constexpr int kReadings = 32;
   constexpr uint64_t kShortNs = 10'000;
   ClockSnapshot best;
@@ -47,6 +47,10 @@ ClockSnapshot TakeClockSnapshot(Read read = ClockNs) {
     best = snapshot;
   }
   return best;
+}
+
+inline ClockSnapshot TakeClockSnapshot() {
+  return ShortestSnapshot(ClockNs);
 }
 
 }  // namespace rocattach

@@ -29,7 +29,7 @@ class Clocks {
 
 TEST(ClockSnapshotTest, ClocksAreReadAtOneInstant) {
   for (int lost_every = 1; lost_every <= 5; ++lost_every) {
-    const ClockSnapshot snapshot = TakeClockSnapshot(Clocks(lost_every, 20));
+    const ClockSnapshot snapshot = ShortestSnapshot(Clocks(lost_every, 20));
     EXPECT_LT(snapshot.monotonic_ns - snapshot.boottime_ns, 1000u) << lost_every;
     EXPECT_LT(snapshot.monotonic_raw_ns - snapshot.boottime_ns, 1000u) << lost_every;
     EXPECT_LT(snapshot.realtime_ns - snapshot.boottime_ns, 1000u) << lost_every;
@@ -37,7 +37,7 @@ TEST(ClockSnapshotTest, ClocksAreReadAtOneInstant) {
 }
 
 TEST(ClockSnapshotTest, AThreadThatAlwaysLosesItsCpuStillGetsOne) {
-  EXPECT_NE(TakeClockSnapshot(Clocks(1, 1000)).boottime_ns, 0u);
+  EXPECT_NE(ShortestSnapshot(Clocks(1, 1000)).boottime_ns, 0u);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace rocattach::collector {
 
 constexpr uint32_t kNoOp = UINT32_MAX;
 
-enum class OpKind : uint8_t {
+enum class OpKind : uint32_t {
   kOwnSignal,  // dispatch that completes on the pool's signal of the same index
   kAppSignal,  // dispatch with the application's signal
   kCopy,       // copy with the application's signal
@@ -18,16 +18,14 @@ enum class OpKind : uint8_t {
 // Small, since there may be thousands in flight: most operations need only this.
 struct OpLink {
   uint32_t next;  // list of the queue, or free list
-  OpKind kind;
-  uint8_t packet[3];  // low bits of a dispatch's packet index
+  OpKind kind : 2;
+  uint32_t barrier : 1;  // the packet begins when all before it have ended
+  uint32_t packet : 29;  // low bits of a dispatch's packet index
 
-  void SetPacket(uint64_t index) { __builtin_memcpy(packet, &index, sizeof(packet)); }
   // True if the packet processor has passed the packet. Queues are far shorter than the
   // stored bits can count.
   bool Consumed(uint64_t read_index) const {
-    uint32_t low = 0;
-    __builtin_memcpy(&low, packet, sizeof(packet));
-    uint32_t ahead = (static_cast<uint32_t>(read_index) - low) << 8;
+    uint32_t ahead = (static_cast<uint32_t>(read_index) - packet) << 3;
     return ahead != 0 && ahead < 1u << 31;
   }
 };
@@ -59,6 +57,7 @@ struct OpList {
   uint32_t count = 0;  // of those that are not published; read without the lock, too
   uint32_t free_head = kNoOp;
   uint32_t free_count = 0;
+  uint64_t all_ended = 0;  // all packets below this index have ended
 };
 
 }  // namespace rocattach::collector

@@ -90,7 +90,7 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
     tracker_->app_signals().Track(op);
   }
   tracker_->Append(&q->ops, op, own ? OpKind::kOwnSignal : OpKind::kAppSignal, index,
-                   ring);
+                   HasBarrier(LoadRelaxed(&packet->header)), ring);
 }
 
 void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring,

@@ -97,7 +97,7 @@ uint32_t Copies::Note(const rocattach_copy& copy, hsa_signal_t completion,
   state.copy = true;
   state.signal = completion.handle;
   tracker_->app_signals().Track(op, group);
-  tracker_->Append(&list_, op, OpKind::kCopy, 0, ring);
+  tracker_->Append(&list_, op, OpKind::kCopy, 0, /*barrier=*/false, ring);
   return op;
 }
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <algorithm>
+
 namespace rocattach::collector {
 namespace {
 
@@ -66,6 +68,7 @@ void OpTracker::Retire(OpList* list) {
     free_head_ = index;
   }
   list->free_count = 0;
+  list->all_ended = 0;
 }
 
 bool OpTracker::Finished(uint32_t index) {
@@ -75,6 +78,26 @@ bool OpTracker::Finished(uint32_t index) {
   return app_signals_.Poll(index);
 }
 
+// A packet processor may take a packet just before it gets a signal of ours, if it was
+// rung past it. It is known to have ended when one after it that had to wait for all before
+// it has ended. That one's signal has been read before: a signal that still says nothing
+// now never will. Another tool that moves packets may complete them in another order.
+bool OpTracker::EndedUntold(const OpList& list, uint32_t index) {
+  return links_[index].kind == OpKind::kOwnSignal && times_are_ours_ &&
+         shared(index)->u.dispatch.packet_index < list.all_ended &&
+         !SignalPool::Done(signals_.at(index));
+}
+
+void OpTracker::Unlink(OpList* list, uint32_t index, uint32_t before) {
+  const uint32_t next = links_[index].next;
+  if (before == kNoOp) {
+    list->head = next;
+  } else {
+    links_[before].next = next;
+  }
+  if (next == kNoOp) list->tail = before;
+}
+
 uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
                             uint32_t patience) {
   uint32_t published = 0;
@@ -82,19 +105,18 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
   uint32_t index = list->head;
   while (index != kNoOp && published < limit) {
     uint32_t next = links_[index].next;
+    uint16_t flags = 0;
     if (!Finished(index)) {
-      if (patience-- == 0) break;
-      before = index;
-      index = next;
-      continue;
+      if (!EndedUntold(*list, index)) {
+        if (patience-- == 0) break;
+        before = index;
+        index = next;
+        continue;
+      }
+      flags = ROCATTACH_DISPATCH_UNTIMED;
     }
-    if (before == kNoOp) {
-      list->head = next;
-    } else {
-      links_[before].next = next;
-    }
-    if (next == kNoOp) list->tail = before;
-    Publish(list, index, context, 0);
+    Unlink(list, index, before);
+    Publish(list, index, context, flags);
     // Not before: what others see as gone must have been published.
     StoreRelease(&list->count, list->count - 1);
     ++published;
@@ -136,8 +158,7 @@ void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {
     if (i == kNoOp) return;  // published already
     before = i;
   }
-  (before == kNoOp ? list->head : links_[before].next) = links_[index].next;
-  if (list->tail == index) list->tail = before;
+  Unlink(list, index, before);
   --list->count;
   if (links_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
   StoreRelease(&shared(index)->kind, uint16_t{0});
@@ -220,6 +241,11 @@ void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& cont
     if (!copy) context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   }
   rocattach_inflight* entry = shared(index);
+  // What an application's signal says is certain only with times.
+  if (links_[index].barrier != 0 && flags == 0 &&
+      (links_[index].kind == OpKind::kOwnSignal || ops_[index].timed)) {
+    list->all_ended = std::max(list->all_ended, entry->u.dispatch.packet_index);
+  }
   context.ring->PushOperation(
       [&](void* slot) {
         if (Unlikely(copy)) {

@@ -61,12 +61,17 @@ class OpTracker {
     ++list->free_count;
   }
 
-  // Puts an entry, whose shared part is filled in, at the end of the list.
-  void Append(OpList* list, uint32_t index, OpKind kind, uint64_t packet,
+  // Puts an entry, whose shared part is filled in, at the end of the list. `barrier`: its
+  // packet begins when all before it have ended.
+  void Append(OpList* list, uint32_t index, OpKind kind, uint64_t packet, bool barrier,
               RingHandle* ring) {
-    links_[index].next = kNoOp;
-    links_[index].kind = kind;
-    links_[index].SetPacket(packet);
+    constexpr uint32_t kPacketBits = (1u << 29) - 1;
+    OpLink link;
+    link.next = kNoOp;
+    link.kind = kind;
+    link.barrier = barrier ? 1 : 0;
+    link.packet = static_cast<uint32_t>(packet) & kPacketBits;
+    links_[index] = link;
     if (list->tail == kNoOp) {
       list->head = index;
     } else {
@@ -81,7 +86,8 @@ class OpTracker {
   }
 
   // Publishes finished operations, oldest first: at most `limit` of them, and giving up
-  // after `patience` unfinished ones. Returns how many were published.
+  // after `patience` unfinished ones. Returns how many were published. Dispatches that
+  // have ended without telling are among them, without times.
   uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
                    uint32_t patience);
 
@@ -125,6 +131,10 @@ class OpTracker {
 
  private:
   bool Finished(uint32_t index);
+  // Whether a dispatch has ended, and its signal of ours will never tell.
+  bool EndedUntold(const OpList& list, uint32_t index);
+  // Takes an operation, and the one `before` it in its list, which may be none.
+  void Unlink(OpList* list, uint32_t index, uint32_t before);
   uint32_t Prefetch(uint32_t index, uint64_t read_index);
   void Publish(OpList* list, uint32_t index, const HarvestContext& context,
                uint16_t flags);

@@ -13,6 +13,11 @@ inline uint8_t PacketType(uint16_t header) {
          ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
 }
 
+// Whether the packet begins when all before it in its queue have ended.
+inline bool HasBarrier(uint16_t header) {
+  return (header >> HSA_PACKET_HEADER_BARRIER & 1) != 0;
+}
+
 // Of packets of the type HSA_PACKET_TYPE_VENDOR_SPECIFIC: their third byte. The names of
 // hsa_ext_amd.h of interface 1.31, without the prefix.
 enum class VendorFormat : uint8_t {

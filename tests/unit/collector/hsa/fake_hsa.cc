@@ -64,8 +64,9 @@ FakeGpu::FakeGpu(uint32_t packets) : packets_(packets) {
 }
 
 void FakeGpu::Write(uint64_t index, uint64_t kernel, amd_signal_t* completion) {
-  constexpr uint32_t kHeader = HSA_PACKET_TYPE_KERNEL_DISPATCH;
   constexpr uint32_t kSetup = 1;
+  const uint32_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH |
+                          (barriers_ ? 1u : 0u) << HSA_PACKET_HEADER_BARRIER;
   hsa_kernel_dispatch_packet_t& p = packet(index);
   p.workgroup_size_x = 64;
   p.workgroup_size_y = p.workgroup_size_z = 1;
@@ -76,7 +77,7 @@ void FakeGpu::Write(uint64_t index, uint64_t kernel, amd_signal_t* completion) {
   p.kernel_object = kernel;
   p.completion_signal.handle = reinterpret_cast<uint64_t>(completion);
   // Both at once, as HIP writes them: other producers' rings read them meanwhile.
-  __atomic_store_n(&reinterpret_cast<AqlPacket&>(p).first, kHeader | kSetup << 16,
+  __atomic_store_n(&reinterpret_cast<AqlPacket&>(p).first, header | kSetup << 16,
                    __ATOMIC_RELEASE);
 }
 

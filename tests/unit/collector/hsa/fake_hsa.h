@@ -36,6 +36,8 @@ class FakeGpu {
   // Producer: reserves a packet; makes it a valid dispatch of `kernel`.
   uint64_t Reserve() { return __atomic_fetch_add(&write_index(), 1, __ATOMIC_SEQ_CST); }
   void Write(uint64_t index, uint64_t kernel, amd_signal_t* completion = nullptr);
+  // Whether a dispatch begins when all before it have ended.
+  void set_barriers(bool barriers) { barriers_ = barriers; }
   void WriteBarrier(uint64_t index, amd_signal_t* completion = nullptr);
   // Any packet, whose header is written last.
   void WritePacket(uint64_t index, AqlPacket packet);
@@ -60,6 +62,7 @@ class FakeGpu {
   std::mutex rings_mutex_;
   std::vector<uint64_t> rings_;
   std::atomic<uint64_t> rung_ = 0;  // packets below may run
+  bool barriers_ = false;
   uint64_t clock_ = 10'000'000;
   Queue queue_;
 };

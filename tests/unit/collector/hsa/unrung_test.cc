@@ -86,5 +86,77 @@ INSTANTIATE_TEST_SUITE_P(Signals, UnrungTest, testing::Values(false, true),
                            return std::string(test.param ? "Applications" : "Ours");
                          });
 
+// Packets that were taken just before they got a signal of ours.
+class UntoldTest : public DoorbellTest {
+ protected:
+  // Runs the next packet as if it had been taken before.
+  void RunTaken(uint64_t index) {
+    gpu_.packet(index).completion_signal.handle = 0;
+    EXPECT_EQ(gpu_.Run(index + 1), 1u);
+  }
+};
+
+TEST_F(UntoldTest, HasEndedWhenALaterOneHasThatWaitedForIt) {
+  RunTaken(Launch());
+  const uint64_t other = Launch();
+  EXPECT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Inflight(), 1) << "packets without the barrier bit overtake others";
+  gpu_.set_barriers(true);
+  const uint64_t last = Launch();
+  EXPECT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Inflight(), 0);
+  const auto records = AllDispatches(f_.memory);
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].packet_index, other);
+  EXPECT_EQ(records[1].packet_index, last);
+  EXPECT_EQ(records[2].packet_index, 0u);
+  EXPECT_EQ(records[1].flags, 0u);
+  EXPECT_EQ(records[2].flags, ROCATTACH_DISPATCH_UNTIMED);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_untimed), 1u);
+}
+
+TEST_F(UntoldTest, LaterOnesAreStillInFlight) {
+  gpu_.set_barriers(true);
+  Launch();
+  EXPECT_EQ(gpu_.Run(), 1u);
+  Launch();
+  f_.Harvest(&gpu_.queue());
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Inflight(), 1);
+  EXPECT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  for (const rocattach_dispatch& record : AllDispatches(f_.memory)) {
+    EXPECT_EQ(record.flags, 0u);
+  }
+}
+
+// Another tool between us and the runtime may complete packets in another order.
+TEST_F(UntoldTest, AnotherToolsOrderSaysNothing) {
+  f_.tracker.set_times_are_ours(false);
+  RunTaken(Launch());
+  gpu_.set_barriers(true);
+  Launch();
+  EXPECT_EQ(gpu_.Run(), 1u);
+  f_.Harvest(&gpu_.queue());
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Inflight(), 1);
+}
+
+// Nor does a queue that had the same place before.
+TEST_F(UntoldTest, ANewQueueBeginsAnew) {
+  gpu_.set_barriers(true);
+  for (int i = 0; i < 5; ++i) {
+    Launch();
+    gpu_.Run();
+  }
+  f_.Harvest(&gpu_.queue());
+  OpList& ops = gpu_.queue().ops;
+  f_.tracker.Retire(&ops);
+  EXPECT_EQ(ops.all_ended, 0u);
+}
+
 }  // namespace
 }  // namespace rocattach::collector
