@@ -46,7 +46,7 @@ TEST(Inflight, ADispatchComesBackWhole) {
 
 TEST(Inflight, ALinkKnowsWhetherItsPacketIsConsumed) {
   OpLink link = {};
-  for (uint64_t index : {uint64_t{0}, uint64_t{0xffffff}, (uint64_t{1} << 40) + 7}) {
+  for (uint64_t index : {uint64_t{0}, uint64_t{0x1fffffff}, (uint64_t{1} << 40) + 7}) {
     link.SetPacket(index);
     EXPECT_FALSE(link.Consumed(index));
     EXPECT_TRUE(link.Consumed(index + 1));

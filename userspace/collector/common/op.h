@@ -22,6 +22,10 @@ struct OpLink {
   uint32_t barrier : 1;  // the packet begins when all before it have ended
   uint32_t packet : 29;  // low bits of a dispatch's packet index
 
+  void SetPacket(uint64_t index) {
+    constexpr uint32_t kBits = (1u << 29) - 1;
+    packet = static_cast<uint32_t>(index) & kBits;
+  }
   // True if the packet processor has passed the packet. Queues are far shorter than the
   // stored bits can count.
   bool Consumed(uint64_t read_index) const {

@@ -65,12 +65,11 @@ class OpTracker {
   // packet begins when all before it have ended.
   void Append(OpList* list, uint32_t index, OpKind kind, uint64_t packet, bool barrier,
               RingHandle* ring) {
-    constexpr uint32_t kPacketBits = (1u << 29) - 1;
     OpLink link;
     link.next = kNoOp;
     link.kind = kind;
     link.barrier = barrier ? 1 : 0;
-    link.packet = static_cast<uint32_t>(packet) & kPacketBits;
+    link.SetPacket(packet);
     links_[index] = link;
     if (list->tail == kNoOp) {
       list->head = index;
