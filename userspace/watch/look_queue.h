@@ -35,6 +35,10 @@ class LookQueue {
     uint64_t noted_ns = 0;  // the last time
     bool mapped = false;    // it has code of a copy
     std::string how = {};   // it is known to be translated; empty: not yet
+    // The last look: which note it was for, and what processor time the process had used
+    // by then, and by the first look for that note.
+    uint64_t seen_ns = 0;
+    std::optional<uint64_t> cpu_ns = std::nullopt, first_cpu_ns = std::nullopt;
   };
 
   // Why a process is looked at: what it has done, or something that others have done, for

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,11 +43,13 @@ namespace {
 constexpr int kThreads = 16;
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 
-// A process that is translated is looked at so often at first, and for so long, until it
-// has mapped what it has opened: it may need less than a millisecond from there to the
-// library's functions.
-constexpr uint64_t kPauseNs = LookQueue::kPauseNs;
+// A process that is translated is looked at so often at first, and until it has run for so
+// long, or has done nothing with what it has opened for kLongestNs: it may need less than
+// a millisecond from the mapping to the library's functions. While it does not run, its
+// mappings stay as they are.
+constexpr uint64_t kPauseNs = LookQueue::kPauseNs, kMostIdlePauseNs = 500'000;
 constexpr uint64_t kPatienceNs = 500'000'000;
+constexpr uint64_t kLongestNs = 30'000'000'000;
 
 // Between looks at all processes. Doubled as long as notifications are lost again: whoever
 // has them lost all the time must not have others read all the time.
@@ -123,6 +126,8 @@ struct TranslatedProcesses::State {
   // Waits for a look that is due; none: this is stopping.
   std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Looks at a process again if it has run since the last time.
+  void LookAgain(Look look) ABSL_LOCKS_EXCLUDED(mutex, calls);
   // Looks at a process, and writes the byte where that is right.
   Outcome LookAt(Look* look) ABSL_LOCKS_EXCLUDED(mutex, calls);
   std::vector<Place> PlacesIn(const Maps& maps) ABSL_LOCKS_EXCLUDED(calls);
@@ -229,19 +234,33 @@ std::optional<LookQueue::Look> TranslatedProcesses::State::NextLook() {
   return std::nullopt;
 }
 
+void TranslatedProcesses::State::LookAgain(Look look) {
+  const uint64_t noted_ns = look.noted_ns;
+  // Before its mappings are read: what it does meanwhile is seen the next time.
+  const std::optional<uint64_t> cpu_ns = options.functions.cpu_ns(look.pid);
+  const bool is_first = std::exchange(look.seen_ns, noted_ns) != noted_ns;
+  if (is_first) look.first_cpu_ns = cpu_ns;
+  const bool has_run = std::exchange(look.cpu_ns, cpu_ns) != cpu_ns;
+  const bool may_differ = is_first || has_run || !cpu_ns.has_value();
+  const Outcome outcome = may_differ ? LookAt(&look) : Outcome::kOpen;
+  const uint64_t now = BootNs(), waited_ns = now - noted_ns;
+  uint64_t ran_ns = waited_ns;
+  if (cpu_ns.has_value() && look.first_cpu_ns.has_value()) {
+    ran_ns = std::min(ran_ns, *cpu_ns - *look.first_cpu_ns);
+  }
+  const bool again =
+      outcome == Outcome::kOpen && ran_ns < kPatienceNs && waited_ns < kLongestNs;
+  const uint64_t pause_ns =
+      std::max({kPauseNs, ran_ns / 32, std::min(waited_ns / 1024, kMostIdlePauseNs)});
+  absl::MutexLock lock(&mutex);
+  queue.Done(std::move(look), again ? now + pause_ns : 0, now);
+  ++notes;
+  changed.SignalAll();
+}
+
 void TranslatedProcesses::State::Work() {
   BecomeRealtime("rwa-translated");
-  while (std::optional<Look> look = NextLook()) {
-    const Outcome outcome = LookAt(&*look);
-    const uint64_t now = BootNs();
-    const uint64_t noted_ns = look->noted_ns;
-    const bool again = outcome == Outcome::kOpen && now - noted_ns < kPatienceNs;
-    absl::MutexLock lock(&mutex);
-    queue.Done(*std::move(look),
-               again ? now + std::max(kPauseNs, (now - noted_ns) / 32) : 0, now);
-    ++notes;
-    changed.SignalAll();
-  }
+  while (std::optional<Look> look = NextLook()) LookAgain(*std::move(look));
   NoteEnded();
 }
 
@@ -334,6 +353,16 @@ void TranslatedProcesses::State::Report(const TranslatedProcess& found) {
   absl::MutexLock lock(&mutex);
   --reporting;
   changed.SignalAll();
+}
+
+std::optional<uint64_t> ProcessCpuNs(pid_t pid) {
+  clockid_t clock;
+  timespec used;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(used.tv_nsec);
 }
 
 TranslatedProcesses::TranslatedProcesses(std::shared_ptr<State> state)

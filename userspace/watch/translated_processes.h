@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,10 @@
 #include "userspace/watch/recent_users.h"
 
 namespace rocattach {
+
+// The processor time that a process and all its threads have used, in nanoseconds.
+// Nothing if there is no such process.
+std::optional<uint64_t> ProcessCpuNs(pid_t pid);
 
 struct TranslatedProcess {
   ProcessId id;
@@ -64,6 +69,8 @@ class TranslatedProcesses {
     std::function<uid_t(pid_t)> user_of = RecentUsers::UserOfLiving;
     std::function<absl::StatusOr<Maps>(pid_t)> read_maps = Maps::Read;
     std::function<std::string(pid_t, const Maps&)> how_translated = HowTranslated;
+    // The processor time that a process has used; nothing if that is not known.
+    std::function<std::optional<uint64_t>(pid_t)> cpu_ns = ProcessCpuNs;
   };
   struct Options {
     // Must outlive Stop().

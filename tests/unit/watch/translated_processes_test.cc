@@ -87,6 +87,8 @@ struct Shared {
   std::function<void(pid_t)> on_read, on_found;
   std::function<void()> on_list;  // for each look at all processes
   std::map<pid_t, uid_t> users;
+  std::atomic<bool> is_mapped = true;  // what has been opened
+  std::atomic<uint64_t> cpu_ns = 0;    // that every process has used
 
   absl::Mutex mutex;
   std::map<pid_t, int> found ABSL_GUARDED_BY(mutex);
@@ -121,7 +123,10 @@ class TranslatedProcessesTest : public testing::Test {
     options.functions.read_maps = [shared =
                                        shared_](pid_t pid) -> absl::StatusOr<Maps> {
       if (shared->on_read != nullptr) shared->on_read(pid);
-      return MapsWithCopy();
+      return shared->is_mapped ? MapsWithCopy() : Maps::Of({});
+    };
+    options.functions.cpu_ns = [shared = shared_](pid_t) {
+      return shared->cpu_ns.load();
     };
     options.functions.how_translated = [](pid_t, const Maps&) {
       return "by this test";
@@ -235,6 +240,61 @@ TEST_F(TranslatedProcessesTest, AfterStopReportingNobodyIsTold) {
   }
   EXPECT_EQ(Found(keeper_), 1);
   EXPECT_EQ(Found(other_), 0);
+}
+
+// The time between the open and the mapping is the program's, which may wait for a slow
+// file system there, or not get a processor. What counts is how far it has come.
+TEST_F(TranslatedProcessesTest, OneThatMapsLateIsFound) {
+  const auto steps = std::make_shared<Steps>();
+  const auto reads = std::make_shared<std::atomic<int>>(0);
+  shared_->is_mapped = false;
+  shared_->on_read = [reads](pid_t) { ++*reads; };
+  shared_->on_found = [steps](pid_t) { NotifyOnce(&steps->other); };
+  Start();
+  Open(other_);
+  while (*reads < 2) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_EQ(*reads, 2) << "nothing has changed";
+  EXPECT_EQ(Found(other_), 0);
+  shared_->is_mapped = true;
+  shared_->cpu_ns = 1000;
+  EXPECT_TRUE(steps->other.WaitForNotificationWithTimeout(absl::Seconds(20)));
+}
+
+// One that runs and maps nothing is not looked at for ever.
+TEST_F(TranslatedProcessesTest, OneThatMapsNothingIsLeftAlone) {
+  const auto reads = std::make_shared<std::atomic<int>>(0);
+  shared_->is_mapped = false;
+  shared_->on_read = [reads, shared = shared_.get()](pid_t) {
+    ++*reads;
+    shared->cpu_ns += 10'000'000'000;
+  };
+  Start();
+  Open(other_);
+  int before = -1;
+  while (before != *reads || before < 2) {
+    before = *reads;
+    absl::SleepFor(absl::Milliseconds(300));
+  }
+  EXPECT_EQ(Found(other_), 0);
+}
+
+TEST(ProcessCpuTest, OnlyOfAProcessThatIsThere) {
+  const auto before = ProcessCpuNs(getpid());
+  ASSERT_TRUE(before.has_value());
+  const absl::Time begin = absl::Now();
+  while (absl::Now() - begin < absl::Milliseconds(2)) {
+  }
+  const auto after = ProcessCpuNs(getpid());
+  ASSERT_TRUE(after.has_value());
+  EXPECT_GT(*after, *before);
+  pid_t pid;
+  {
+    const Child child;
+    pid = child.pid();
+    EXPECT_TRUE(ProcessCpuNs(pid).has_value());
+  }
+  EXPECT_FALSE(ProcessCpuNs(pid).has_value());
 }
 
 TEST_F(TranslatedProcessesTest, LostOpensAreCountedAndAllProcessesLookedAt) {
