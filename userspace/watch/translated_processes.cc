@@ -47,9 +47,9 @@ constexpr absl::Duration kStopPatience = absl::Seconds(1);
 // long, or has done nothing with what it has opened for kLongestNs: it may need less than
 // a millisecond from the mapping to the library's functions. While it does not run, its
 // mappings stay as they are.
-constexpr uint64_t kPauseNs = LookQueue::kPauseNs, kMostIdlePauseNs = 500'000;
+constexpr uint64_t kPauseNs = LookQueue::kPauseNs, kMostIdlePauseNs = 1'000'000;
 constexpr uint64_t kPatienceNs = 500'000'000;
-constexpr uint64_t kLongestNs = 30'000'000'000;
+constexpr uint64_t kLongestNs = 10'000'000'000;
 
 // Between looks at all processes. Doubled as long as notifications are lost again: whoever
 // has them lost all the time must not have others read all the time.
@@ -125,6 +125,8 @@ struct TranslatedProcesses::State {
   void Note(pid_t pid, uid_t uid, LookQueue::Cause cause) ABSL_LOCKS_EXCLUDED(mutex);
   // Waits for a look that is due; none: this is stopping.
   std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
+  // A look is due sooner than any before.
+  void WakeForLook() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Looks at a process again if it has run since the last time.
   void LookAgain(Look look) ABSL_LOCKS_EXCLUDED(mutex, calls);
@@ -154,6 +156,10 @@ struct TranslatedProcesses::State {
   int reporting ABSL_GUARDED_BY(mutex) = 0;  // threads inside of on_found
   LookQueue queue ABSL_GUARDED_BY(mutex);
   uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // looks that are due sooner than others
+  // One thread waits for the next look to be due. The others wait for a thread to be
+  // needed: with all of them at each look, one process would cost sixteen wake-ups.
+  bool is_awaited ABSL_GUARDED_BY(mutex) = false;
+  absl::CondVar needed;
   KnownTranslated known ABSL_GUARDED_BY(mutex);
   SteadyCondVar changed;
 };
@@ -163,10 +169,17 @@ void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, LookQueue::Cause cau
   absl::MutexLock lock(&mutex);
   const uint64_t before_ns = queue.NextDueNs();
   queue.Note(pid, uid, cause, BootNs());
-  // Otherwise a process that is noted again and again would wake all threads each time.
-  if (queue.NextDueNs() >= before_ns) return;
+  // Otherwise a process that is noted again and again would wake a thread each time.
+  if (queue.NextDueNs() < before_ns) WakeForLook();
+}
+
+void TranslatedProcesses::State::WakeForLook() {
   ++notes;
-  changed.SignalAll();
+  if (is_awaited) {
+    changed.SignalAll();
+  } else {
+    needed.Signal();
+  }
 }
 
 void TranslatedProcesses::State::NoteOpen(pid_t pid) {
@@ -225,11 +238,22 @@ absl::Duration TranslatedProcesses::State::UntilNext() const {
 std::optional<LookQueue::Look> TranslatedProcesses::State::NextLook() {
   absl::MutexLock lock(&mutex);
   while (!stopping) {
-    if (auto look = queue.Take(BootNs()); look.has_value()) return look;
+    if (auto look = queue.Take(BootNs()); look.has_value()) {
+      // Without others that wait, this thread is the next to wait again; until then,
+      // whoever notes one wakes another.
+      if (!is_awaited && queue.NextDueNs() != UINT64_MAX) needed.Signal();
+      return look;
+    }
+    if (is_awaited) {
+      needed.Wait(&mutex);
+      continue;
+    }
+    is_awaited = true;
     changed.WaitFor(&mutex, UntilNext(),
                     [this, before = notes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
                       return stopping || notes != before;
                     });
+    is_awaited = false;
   }
   return std::nullopt;
 }
@@ -251,11 +275,11 @@ void TranslatedProcesses::State::LookAgain(Look look) {
   const bool again =
       outcome == Outcome::kOpen && ran_ns < kPatienceNs && waited_ns < kLongestNs;
   const uint64_t pause_ns =
-      std::max({kPauseNs, ran_ns / 32, std::min(waited_ns / 1024, kMostIdlePauseNs)});
+      std::max({kPauseNs, ran_ns / 32, std::min(waited_ns / 256, kMostIdlePauseNs)});
   absl::MutexLock lock(&mutex);
   queue.Done(std::move(look), again ? now + pause_ns : 0, now);
-  ++notes;
-  changed.SignalAll();
+  // Another thread may wait for a later one. If none waits, this one does so now.
+  if (is_awaited) WakeForLook();
 }
 
 void TranslatedProcesses::State::Work() {
@@ -476,6 +500,7 @@ void TranslatedProcesses::Stop() {
     absl::MutexLock lock(&state.mutex);
     state.stopping = true;
     state.changed.SignalAll();
+    state.needed.SignalAll();
     state.wake.Signal();
     ended = state.changed.WaitFor(&state.mutex, kStopPatience,
                                   [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
