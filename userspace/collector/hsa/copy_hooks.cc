@@ -22,9 +22,17 @@ hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* 
   return status;
 }
 
+// A copy that passes before the collector is armed counts as one unseen packet, a batch as
+// well.
 bool RecordCopies() {
-  if (g_process.guard.Ours()) g_hsa.live.Arm();
-  return g_process.Live() && g_hsa.recording.Copies();
+  HsaBackend& h = g_hsa;
+  if (g_process.guard.Ours()) h.live.Arm();
+  if (g_process.Live()) return h.recording.Copies();
+  if (h.live.IsBeingArmed() && h.recording.Copies()) {
+    RingHandle ring = g_process.rings.Mine();
+    ring.Count(&rocattach_ring::packets_unseen, uint64_t{1});
+  }
+  return false;
 }
 
 // The same for a copy that is about to use a signal.

@@ -317,6 +317,8 @@ hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* optio
   if (status == HSA_STATUS_SUCCESS && p.Live()) {
     const auto read = [executable] { g_hsa.executables.Frozen(executable); };
     if (!OnOwnStack(read)) read();
+  } else if (status == HSA_STATUS_SUCCESS && h.live.IsBeingArmed()) {
+    h.live.LoseKernels();  // the thread that arms may have read the kernels already
   }
   return status;
 }

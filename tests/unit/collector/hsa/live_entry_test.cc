@@ -65,8 +65,9 @@ hsa_status_t PointerInfo(const void* pointer, hsa_amd_pointer_info_t* info,
   return HSA_STATUS_SUCCESS;
 }
 
-// What happens while the collector is being armed.
-std::function<void()> while_arming;
+// What happens while the collector is being armed, and then, once it has read an
+// executable's kernels.
+std::function<void()> while_arming, after_kernels;
 
 hsa_status_t IterateAgents(hsa_status_t (*visit)(hsa_agent_t, void*), void* data) {
   if (const auto run = std::exchange(while_arming, nullptr)) run();
@@ -96,7 +97,9 @@ hsa_status_t IterateSymbols(hsa_executable_t executable, hsa_agent_t agent,
                             hsa_status_t (*visit)(hsa_executable_t, hsa_agent_t,
                                                   hsa_executable_symbol_t, void*),
                             void* data) {
-  return visit(executable, agent, {1}, data);
+  const hsa_status_t status = visit(executable, agent, {1}, data);
+  if (const auto run = std::exchange(after_kernels, nullptr)) run();
+  return status;
 }
 
 hsa_status_t SymbolInfo(hsa_executable_symbol_t, hsa_executable_symbol_info_t attribute,
@@ -147,7 +150,7 @@ class LiveEntryTest : public testing::Test {
     slots_ = runtime_.Slots();
     runtime_state = {true, true};
     profiling = {};
-    while_arming = nullptr;
+    while_arming = after_kernels = nullptr;
     reserved.unarmed = reserved.armed = 0;
     new (&g_process) Process();
     new (&g_queues) QueueRegistry();
@@ -524,6 +527,23 @@ class ArmingTest : public LiveEntryTest {
     EXPECT_EQ(g_process.phase, kPhaseArmed);
     EXPECT_EQ(reserved.unarmed + reserved.armed, 2);
   }
+  // One thread reserves a packet, and goes on arming until another one has made a call.
+  void ArmDuring(const std::function<void()>& call,
+                 std::function<void()>* step = &while_arming) {
+    std::thread other;
+    std::atomic<bool> returned = false;
+    *step = [&] {
+      other = std::thread([&] {
+        call();
+        returned = true;
+      });
+      while (!returned) sched_yield();
+    };
+    FakeGpu gpu(16);
+    Reserve(&gpu);
+    other.join();
+    EXPECT_EQ(g_process.phase, kPhaseArmed);
+  }
 };
 
 // Either the other one waits, or it counts.
@@ -534,24 +554,34 @@ TEST_F(ArmingTest, NothingPassesUncountedMeanwhile) {
   EXPECT_EQ(static_cast<int>(Unseen()), reserved.unarmed);
 }
 
-// The thread that arms may wait for something that the other one has, which is about to
-// create a queue.
+// The thread that arms may wait for something that the other one has.
 TEST_F(ArmingTest, NobodyWaitsForEverToCreateAQueue) {
-  std::thread other;
-  std::atomic<bool> created = false;
-  while_arming = [&] {
-    other = std::thread([&] {
-      hsa_queue_t* queue = nullptr;
-      reinterpret_cast<decltype(&hsa_queue_create)>(entry(kCoreQueueCreate))(
-          kGpu, 16, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr, 0, 0, &queue);
-      created = true;
-    });
-    while (!created) sched_yield();
-  };
+  ArmDuring([this] {
+    hsa_queue_t* queue = nullptr;
+    reinterpret_cast<decltype(&hsa_queue_create)>(entry(kCoreQueueCreate))(
+        kGpu, 16, HSA_QUEUE_TYPE_SINGLE, nullptr, nullptr, 0, 0, &queue);
+  });
+}
+
+TEST_F(ArmingTest, ACopyThatDoesNotWaitAnyLongerCounts) {
+  ArmDuring([this] {
+    char from = 1, to = 0;
+    reinterpret_cast<decltype(&hsa_memory_copy)>(entry(kCoreMemoryCopy))(&to, &from, 1);
+  });
+  EXPECT_EQ(Unseen(), 1u);
+}
+
+TEST_F(ArmingTest, KernelsThatAreLoadedMeanwhileAreReadAfterwards) {
+  ArmDuring(
+      [this] {
+        reinterpret_cast<decltype(&hsa_executable_freeze)>(
+            entry(kCoreExecutableFreeze))({7}, nullptr);
+      },
+      &after_kernels);
+  EXPECT_TRUE(g_hsa.live.KernelsAreLost());
   FakeGpu gpu(16);
   Reserve(&gpu);
-  other.join();
-  EXPECT_EQ(g_process.phase, kPhaseArmed);
+  EXPECT_FALSE(g_hsa.live.KernelsAreLost());
 }
 
 // The thread that arms may wait for something that the other one has.
