@@ -1,8 +1,10 @@
 #include "userspace/push/name_value_list.h"
 
+#include <cstdint>
+
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -17,12 +19,14 @@ bool PercentDecode(absl::string_view text, std::string* decoded) {
       decoded->push_back(text[i]);
       continue;
     }
+    uint32_t byte = 0;
     if (i + 2 >= text.size() ||
         !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) ||
-        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
+        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2])) ||
+        !absl::SimpleHexAtoi(text.substr(i + 1, 2), &byte)) {
       return false;
     }
-    decoded->append(absl::HexStringToBytes(text.substr(i + 1, 2)));
+    decoded->push_back(static_cast<char>(byte));
     i += 2;
   }
   return true;
