@@ -47,7 +47,7 @@ constexpr absl::Duration kStopPatience = absl::Seconds(1);
 // long, or has done nothing with what it has opened for kLongestNs: it may need less than
 // a millisecond from the mapping to the library's functions. While it does not run, its
 // mappings stay as they are.
-constexpr uint64_t kPauseNs = LookQueue::kPauseNs, kMostIdlePauseNs = 1'000'000;
+constexpr uint64_t kPauseNs = LookQueue::kPauseNs;
 constexpr uint64_t kPatienceNs = 500'000'000;
 constexpr uint64_t kLongestNs = 10'000'000'000;
 
@@ -125,8 +125,6 @@ struct TranslatedProcesses::State {
   void Note(pid_t pid, uid_t uid, LookQueue::Cause cause) ABSL_LOCKS_EXCLUDED(mutex);
   // Waits for a look that is due; none: this is stopping.
   std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
-  // A look is due sooner than any before.
-  void WakeForLook() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Looks at a process again if it has run since the last time.
   void LookAgain(Look look) ABSL_LOCKS_EXCLUDED(mutex, calls);
@@ -156,10 +154,6 @@ struct TranslatedProcesses::State {
   int reporting ABSL_GUARDED_BY(mutex) = 0;  // threads inside of on_found
   LookQueue queue ABSL_GUARDED_BY(mutex);
   uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // looks that are due sooner than others
-  // One thread waits for the next look to be due. The others wait for a thread to be
-  // needed: with all of them at each look, one process would cost sixteen wake-ups.
-  bool is_awaited ABSL_GUARDED_BY(mutex) = false;
-  absl::CondVar needed;
   KnownTranslated known ABSL_GUARDED_BY(mutex);
   SteadyCondVar changed;
 };
@@ -169,17 +163,10 @@ void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, LookQueue::Cause cau
   absl::MutexLock lock(&mutex);
   const uint64_t before_ns = queue.NextDueNs();
   queue.Note(pid, uid, cause, BootNs());
-  // Otherwise a process that is noted again and again would wake a thread each time.
-  if (queue.NextDueNs() < before_ns) WakeForLook();
-}
-
-void TranslatedProcesses::State::WakeForLook() {
+  // Otherwise a process that is noted again and again would wake all threads each time.
+  if (queue.NextDueNs() >= before_ns) return;
   ++notes;
-  if (is_awaited) {
-    changed.SignalAll();
-  } else {
-    needed.Signal();
-  }
+  changed.SignalAll();
 }
 
 void TranslatedProcesses::State::NoteOpen(pid_t pid) {
@@ -238,22 +225,11 @@ absl::Duration TranslatedProcesses::State::UntilNext() const {
 std::optional<LookQueue::Look> TranslatedProcesses::State::NextLook() {
   absl::MutexLock lock(&mutex);
   while (!stopping) {
-    if (auto look = queue.Take(BootNs()); look.has_value()) {
-      // Without others that wait, this thread is the next to wait again; until then,
-      // whoever notes one wakes another.
-      if (!is_awaited && queue.NextDueNs() != UINT64_MAX) needed.Signal();
-      return look;
-    }
-    if (is_awaited) {
-      needed.Wait(&mutex);
-      continue;
-    }
-    is_awaited = true;
+    if (auto look = queue.Take(BootNs()); look.has_value()) return look;
     changed.WaitFor(&mutex, UntilNext(),
                     [this, before = notes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
                       return stopping || notes != before;
                     });
-    is_awaited = false;
   }
   return std::nullopt;
 }
@@ -274,12 +250,12 @@ void TranslatedProcesses::State::LookAgain(Look look) {
   }
   const bool again =
       outcome == Outcome::kOpen && ran_ns < kPatienceNs && waited_ns < kLongestNs;
-  const uint64_t pause_ns =
-      std::max({kPauseNs, ran_ns / 32, std::min(waited_ns / 256, kMostIdlePauseNs)});
+  // Also if it has not run: each look wakes all threads of this class.
+  const uint64_t pause_ns = std::max(kPauseNs, std::min(waited_ns, kPatienceNs) / 32);
   absl::MutexLock lock(&mutex);
   queue.Done(std::move(look), again ? now + pause_ns : 0, now);
-  // Another thread may wait for a later one. If none waits, this one does so now.
-  if (is_awaited) WakeForLook();
+  ++notes;
+  changed.SignalAll();
 }
 
 void TranslatedProcesses::State::Work() {
@@ -500,7 +476,6 @@ void TranslatedProcesses::Stop() {
     absl::MutexLock lock(&state.mutex);
     state.stopping = true;
     state.changed.SignalAll();
-    state.needed.SignalAll();
     state.wake.Signal();
     ended = state.changed.WaitFor(&state.mutex, kStopPatience,
                                   [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(

@@ -94,6 +94,8 @@ class DiscoveryTest : public testing::Test {
     uint64_t missed = 0;
     for (const auto& [reason, count] : summaries[0]["missed_windows"].items()) {
       missed += count.get<uint64_t>();
+      if (count != 0)
+        printf("missed windows, %s: %s\n", reason.c_str(), count.dump().c_str());
     }
     return missed;
   }
