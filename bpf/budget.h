@@ -1,6 +1,6 @@
-/* What the processes of one user may cost: how many windows they open in a second, and
- * how many of them are known at a time. A process over budget is not held and causes no
- * event, so that it costs neither the service nor other users anything. */
+/* Limits on the cost of one user's processes: the number of windows that they open per
+ * second, and of processes known at a time. A process over budget is not held and
+ * causes no event, so it costs neither the service nor other users anything. */
 #ifndef ROCATTACH_BPF_BUDGET_H_
 #define ROCATTACH_BPF_BUDGET_H_
 
@@ -45,9 +45,9 @@ FRAME struct rocattach_account* account_of(__u32 user) {
   return bpf_map_lookup_elem(&accounts, &user);
 }
 
-/* Takes one window from a rate of one per `interval_ns`. *due_ns is when the next one
- * is due at that rate; a window that is early by at most `burst_ns` is allowed. Of two
- * that come at exactly the same time, one may not be charged. */
+/* Takes one window from a rate of one per `interval_ns`. *due_ns is the time at which
+ * the next one is due at that rate; a window that is early by at most `burst_ns` is
+ * allowed. If two come at exactly the same time, one may not be charged. */
 FRAME int take_window(__u64* due_ns, __u64 now_ns, __u64 interval_ns, __u64 burst_ns) {
   __u64 seen_ns = *due_ns;
   __u64 next_ns = seen_ns < now_ns ? now_ns : seen_ns;

@@ -1,7 +1,7 @@
 /* Late attach at a call of the runtime, without a hold: the first call is only noted;
  * the service seizes its thread, and then the thread's next call stops it by a signal
- * that only the tracer sees. So the thread stands still for one wake-up of a tracer
- * that has everything ready. */
+ * that only the tracer sees. So the thread is stopped only while a tracer wakes up that
+ * has everything ready. */
 #ifndef ROCATTACH_BPF_CALL_H_
 #define ROCATTACH_BPF_CALL_H_
 
@@ -22,7 +22,7 @@ const volatile __u32 stop_at_calls = 0;
  */
 struct rocattach_call calls[ROCATTACH_CALLS];
 
-/* Their places in it, by process ID. Written by the service. */
+/* Indexes in `calls` by process ID. Written by the service. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, ROCATTACH_CALLS);
@@ -37,9 +37,9 @@ FRAME struct rocattach_call* my_call(void) {
   return &calls[*index % ROCATTACH_CALLS];
 }
 
-/* Moves on, if nobody else has. In the second object, of two threads of the process none
- * may move on, until one of them calls again; and a move by the service at the same time
- * may be lost: then the thread gets a signal that its program ignores. */
+/* Changes the state; true unless another thread was first. In the second object, two
+ * threads of the process may both fail until one of them calls again, and a change by
+ * the service at that time may be lost: the program ignores the signal that follows. */
 static __always_inline int move_call(struct rocattach_call* call, __u32 from,
                                      __u32 to) {
   int moved;
@@ -57,8 +57,8 @@ FRAME int is_stoppable(void) {
          !(READ(task, blocked.sig[0]) & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
-/* True if the program does nothing about the signal: if the service dies between the
- * signal and the stop, the kernel drops it. */
+/* True if the program ignores the signal: if the service dies between the signal and
+ * the stop, the kernel drops the signal. */
 FRAME int ignores_stop_signal(void) {
   struct task_struct* task = current_task();
   if (READ(task, blocked.sig[0]) & (1ul << (ROCATTACH_STOP_SIGNAL - 1))) return 0;
@@ -66,7 +66,7 @@ FRAME int ignores_stop_signal(void) {
              task, sighand, action[ROCATTACH_STOP_SIGNAL - 1].sa.sa_handler) <= SIG_IGN;
 }
 
-/* Another signal would come first, and the thread would be stopped in its handler. */
+/* True if another signal would come first, and the thread would stop in its handler. */
 FRAME int has_signals(void) {
   struct task_struct* task = current_task();
   return ((READ(task, pending.signal.sig[0]) |
@@ -80,8 +80,8 @@ FRAME int in_strict_mode(void) {
          READ(task, seccomp.mode) == SECCOMP_MODE_STRICT;
 }
 
-/* May the calling process be entered in this way? If not, its call opens a window, by
- * which the service learns why. */
+/* True if the calling process may be entered in this way. If not, its call opens a
+ * window, from which the service learns the reason. */
 FRAME int may_enter(void) {
   return !my_claim() && !vfork_parent() && ignores_stop_signal() && !in_strict_mode() &&
          window_mode(ROCATTACH_WINDOW_SIGNALLED) == ROCATTACH_WINDOW_SIGNALLED;
@@ -118,7 +118,7 @@ FRAME int stop_call(struct rocattach_call* call, __u64 now_ns, __u64 ip) {
   return 1;
 }
 
-/* A call at a late probe. True if that is all: no window is to be opened. */
+/* Handles a call at a late probe. True if that is all: no window is to be opened. */
 FRAME int enter_call(__u64 now_ns, __u64 ip, __u64 sp) {
   if (!stop_at_calls) return 0;
   struct rocattach_call* call = my_call();
@@ -128,7 +128,7 @@ FRAME int enter_call(__u64 now_ns, __u64 ip, __u64 sp) {
   return 1;
 }
 
-/* The calling process runs another program. */
+/* To be called when the calling process runs another program. */
 FRAME int forget_call(void) {
   struct rocattach_call* call = my_call();
   if (call) call->state = ROCATTACH_CALL_OFF;

@@ -1,4 +1,4 @@
-/* Who has opened the window of a process, and the window's state. */
+/* Claims: the thread that opened the window of a process, and the window's state. */
 #ifndef ROCATTACH_BPF_CLAIMS_H_
 #define ROCATTACH_BPF_CLAIMS_H_
 
@@ -63,14 +63,14 @@ FRAME struct rocattach_process_key* memory_owner(void) {
   return claim ? bpf_map_lookup_elem(&memories, &claim->mm) : 0;
 }
 
-/* The claim that a follower waits for: that of its memory. */
+/* The claim that a follower waits for: that of its memory's owner. */
 FRAME struct rocattach_claim* awaited_claim(void) {
   struct rocattach_process_key* owner = memory_owner();
   return owner ? bpf_map_lookup_elem(&claims, owner) : my_claim();
 }
 
-/* The process that waits for the calling one to exec or end, because that one runs in
- * its memory (vfork); 0: none. */
+/* The process that waits for the calling one to exec or end, because the calling one
+ * runs in its memory (vfork); 0: none. */
 FRAME __u32 vfork_parent(void) {
   struct task_struct* task = current_task();
   if (!BPF_CORE_READ(task, group_leader, vfork_done)) return 0;
@@ -103,7 +103,7 @@ FRAME int leave_memory(void) {
   return 1;
 }
 
-/* Whether the calling process, whose claim has just been made or renewed, has to yield
+/* True if the calling process, whose claim has just been made or renewed, must yield
  * its window to another process. */
 FRAME int shares_memory(void) {
   struct rocattach_claim* claim = my_claim();
@@ -115,7 +115,7 @@ FRAME int shares_memory(void) {
   return 1;
 }
 
-/* Answers of claim_window. */
+/* Results of claim_window. */
 enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3, SHARED = 4 };
 /* Refused; plus an enum rocattach_budget. */
 #define OVER_BUDGET 16
@@ -161,7 +161,7 @@ FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
   return put_claim(&claim);
 }
 
-/* The process's first window. */
+/* Claims the process's first window. */
 FRAME int claim_first(__u64 now_ns) {
   __u32 user = charged_user();
   int rc;
@@ -185,7 +185,7 @@ FRAME int claim_first(__u64 now_ns) {
   return NOT_MINE;
 }
 
-/* A further window of a known process. */
+/* Claims a further window of a known process. */
 FRAME int claim_again(__u64 now_ns) {
   struct rocattach_claim* claim = my_claim();
   int budget = ROCATTACH_BUDGET_NONE;
@@ -232,7 +232,7 @@ FRAME int claim_window(__u64 now_ns) {
   return answer;
 }
 
-/* Moves an open claim on, if it still is open. */
+/* Changes the claim's state, if it is still open. */
 FRAME int settle_claim(__u32 state) {
   struct rocattach_claim* claim = my_claim();
   if (claim) (void)SWAP(&claim->state, ROCATTACH_CLAIM_OPEN, state);
@@ -261,7 +261,7 @@ FRAME int end_late_window(__u64 window) {
   return 1;
 }
 
-/* The collector of a late attach reports: if the service expects it, the process gets
+/* The collector of a late attach reports: if the service expects that, the process gets
  * its claim now. */
 FRAME int claim_late(__u64 window) {
   __u32 user = charged_user();

@@ -56,8 +56,8 @@ FRAME __u32 inner_pid(void) {
  * this memory, counts those that it has consumed. */
 __u64 urgent_events;
 
-/* An event of the calling thread, to be filled in further and submitted; null, and
- * counted, if there is no room. */
+/* Reserves an event of the calling thread, which the caller completes and submits; null
+ * if there is no room, which is counted. */
 static __always_inline struct rocattach_event* new_event(__u32 type) {
   struct task_struct* task = current_task();
   struct rocattach_event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
@@ -88,7 +88,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
   return e;
 }
 
-/* An event without further data. */
+/* Sends an event without further data. */
 FRAME int notify(__u32 type) {
   struct rocattach_event* e = new_event(type);
   if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);

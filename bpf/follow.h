@@ -1,5 +1,5 @@
-/* The processes that have windows, if not all have: those that the service names, and
- * their descendants. */
+/* The processes that have windows, if not all processes have: those that the service
+ * names, and their descendants. */
 #ifndef ROCATTACH_BPF_FOLLOW_H_
 #define ROCATTACH_BPF_FOLLOW_H_
 
@@ -27,7 +27,7 @@ FRAME __u8* my_follow(void) {
   return bpf_map_lookup_elem(&followed, &key);
 }
 
-/* False if the calling process is none of those that have windows. */
+/* True if the calling process is one of those that have windows. */
 FRAME int has_windows(void) {
   __u8* follow;
   if (settings.only_cgroup && !is_in_cgroup(settings.only_cgroup)) return 0;
@@ -36,15 +36,15 @@ FRAME int has_windows(void) {
   return follow && (*follow & ROCATTACH_FOLLOW_WINDOW);
 }
 
-/* The calling process has made a child, which does not run yet. Followed by its fork
- * and not by its parent, which may have ended when it needs its window. */
+/* The calling process has made a child, which does not run yet. The child is followed
+ * from its fork on: when it needs its window, its parent may have ended. */
 FRAME int follow_child(struct task_struct* child) {
   struct rocattach_followed_key key;
   __u8 both = ROCATTACH_FOLLOW_WINDOW | ROCATTACH_FOLLOW_CHILDREN;
   __u8* follow = my_follow();
   if (!follow || !(*follow & ROCATTACH_FOLLOW_CHILDREN)) return 0;
   make_followed_key(child, &key);
-  /* A thread. */
+  /* The child is a thread. */
   if (key.pid == (__u32)READ(current_task(), tgid)) return 0;
   bpf_map_update_elem(&followed, &key, &both, BPF_ANY);
   return 0;

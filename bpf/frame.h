@@ -19,8 +19,8 @@
 #define FRAME static __noinline
 
 /* The programs are compiled twice. The second object, with ROCATTACH_OLDER_KERNELS, is
- * for kernels without atomic operations that return a value and without typed pointers to
- * the current task: it reads the task through a helper, and is without the yielding hold
+ * for kernels without atomic operations that return a value and without typed pointers
+ * to the current task: it reads the task through a helper, and lacks the yielding hold
  * mode, whose programs do not load there. */
 #ifdef ROCATTACH_OLDER_KERNELS
 
@@ -45,22 +45,22 @@ static __always_inline struct task_struct* current_task(void) {
 }
 /* READ(task, a, b): task->a->b. */
 #define READ(source, ...) ___arrow(source, __VA_ARGS__)
-/* Stores `to` if there is `from`; true if so. */
+/* Stores `to` if the place contains `from`; true if it did. */
 #define SWAP(place, from, to) __sync_bool_compare_and_swap(place, from, to)
 #define TAKE_NUMBER(place) __sync_fetch_and_add(place, 1)
 
 #endif
 
-/* What threads of a process take turns at: those of one purpose do not wait for those of
- * another. */
+/* The purposes for which threads of a process take turns: those of one purpose do not
+ * wait for those of another. */
 enum turn { TURN_CALL, TURN_CLAIM, TURN_REPORT };
 struct turn_key {
   __u32 tgid;
   __u32 turn;
 };
 
-/* The processes with a thread between begin_turn() and end_turn(), which both are on one
- * processor and do not sleep. Used by the second object only. */
+/* The processes with a thread between begin_turn() and end_turn(), which are called on
+ * the same processor without sleeping in between. Used by the second object only. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 4096);
@@ -68,7 +68,7 @@ struct {
   __type(value, __u8);
 } turns SEC(".maps");
 
-/* False while another thread of the calling process has its turn: it is the faster one. */
+/* False while another thread of the calling process has its turn: it was first. */
 FRAME int begin_turn(__u32 turn) {
 #ifdef ROCATTACH_OLDER_KERNELS
   struct turn_key key = {READ(current_task(), tgid), turn};

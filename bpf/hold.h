@@ -21,10 +21,10 @@
 
 struct hold {
   __u64 left_ns;   /* until the deadline */
-  __u64 round_ns;  /* when the last round was; 0 before the first */
-  __u64 waited_ns; /* how long the thread had waited for a CPU by then */
+  __u64 round_ns;  /* time of the last round; 0 before the first */
+  __u64 waited_ns; /* the thread's total wait for a CPU by then */
   __u64 stack;
-  __u32 sleeps; /* how often it had slept by then */
+  __u32 sleeps; /* number of times that it had slept by then */
   __u32 rounds;
   __u16 follower; /* waits for the thread that opened the window */
   __u16 end;      /* enum rocattach_hold_end, 0 while holding */
@@ -127,8 +127,8 @@ static long hold_rounds(__u32 index, struct hold* h) {
   return h->end != 0;
 }
 
-/* Always 0, which the verifier does not know: it would expand the loop that has these
- * flags in place, and take 24 bytes of its function's frame for that (bpf/frame.h). */
+/* Always 0, but not known to the verifier: it would otherwise expand the loop with
+ * these flags inline, and take 24 bytes of its function's frame (bpf/frame.h). */
 volatile __u64 no_flags = 0;
 
 /* include/uapi/linux/sched.h, include/uapi/asm-generic/resource.h */
@@ -137,8 +137,8 @@ volatile __u64 no_flags = 0;
 #define RLIMIT_RTTIME 15
 #define NO_LIMIT (~0ul)
 
-/* How long a real-time thread may run without sleeping before it gets SIGXCPU, in
- * microseconds. A hold takes at most half of that. */
+/* The longest hold permitted. A real-time thread that has run for RLIMIT_RTTIME
+ * microseconds without sleeping gets SIGXCPU; a hold takes at most half of that. */
 FRAME __u64 longest_hold(__u64 limit_ns) {
   struct task_struct* task = current_task();
   __u64 allowed;
@@ -148,8 +148,8 @@ FRAME __u64 longest_hold(__u64 limit_ns) {
   return allowed * 500;
 }
 
-/* Holds the calling thread for at most `limit_ns`; returns why the hold ended, and in
- * the upper half the number of rounds. */
+/* Holds the calling thread for at most `limit_ns`; returns the reason for the end of
+ * the hold, and in the upper half the number of rounds. */
 FRAME __u64 hold_thread(__u64 stack, __u64 limit_ns, __u32 follower) {
   struct hold h = {};
   h.left_ns = longest_hold(limit_ns);

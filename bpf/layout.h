@@ -1,7 +1,7 @@
-/* What an injector must know of a process's address space, gathered while the process
- * is held: which of the files that matter are mapped where. Reading /proc/PID/maps for
- * this takes longer than the rest of an attach. Needs the kernel's iterator over the
- * mappings of a task (Linux 6.7); without it the service reads /proc. */
+/* Collects what an injector must know of a held process's address space: where the
+ * files that matter are mapped. Reading /proc/PID/maps for this takes longer than the
+ * rest of an attach. Needs the kernel's iterator over the mappings of a task (Linux
+ * 6.7); without it the service reads /proc. */
 #ifndef ROCATTACH_BPF_LAYOUT_H_
 #define ROCATTACH_BPF_LAYOUT_H_
 
@@ -42,7 +42,7 @@ struct {
   __type(value, struct rocattach_layout);
 } layouts SEC(".maps");
 
-/* What the service knows of files: enum rocattach_file_kind. */
+/* The kinds of files that the service has determined: enum rocattach_file_kind. */
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
@@ -93,7 +93,7 @@ FRAME const unsigned char* name_of(struct file* file) {
   return BPF_CORE_READ(dentry, d_name.name);
 }
 
-/* A collector's shared memory, which only a process that has a collector maps. */
+/* True for a collector's shared memory, which only a process with a collector maps. */
 FRAME int is_collector_memory(struct file* file) {
   union {
     char text[sizeof(ROCATTACH_MEMORY_NAME)];
@@ -169,8 +169,8 @@ FRAME int fill_layout(struct pt_regs* ctx, __u32 number, __u64 opened_ns) {
   layout->sp = ctx->sp;
   layout->stack_start = layout->stack_end = 0;
   if (!walk(layout)) return 0;
-  /* All of it before the time that marks it complete; on x86 stores are seen in order.
-   */
+  /* Everything is written before the time that marks it complete; on x86, stores become
+   * visible in order. */
   barrier();
   layout->window_ns = opened_ns;
   return 0;

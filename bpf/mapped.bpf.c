@@ -1,6 +1,6 @@
 /* Wakes the service when a process maps a file that is named like the HSA runtime. The
- * kernel's own records of mappings (PERF_RECORD_MMAP2) have everything else that is to be
- * known, but a reader that must not miss one has to be woken for each mapping of each
+ * kernel's own records of mappings (PERF_RECORD_MMAP2) have all other information, but
+ * a reader that must not miss one would have to be woken for each mapping of each
  * process on the machine. A separate object: not all kernels can attach it. */
 #include "bpf/kernel_types.h"
 
@@ -11,14 +11,14 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 enum { EXECUTABLE = 4 }; /* VM_EXEC of include/linux/mm.h */
 
-/* Each entry is one wake-up and says nothing else: while it is full, the reader has one
- * to come. */
+/* Each entry is one wake-up and carries no data: while the ring is full, a wake-up of
+ * the reader is pending anyway. */
 struct {
   __uint(type, BPF_MAP_TYPE_RINGBUF);
   __uint(max_entries, 4096);
 } wakeups SEC(".maps");
 
-/* "libhsa-runtime64" as the two words that it fills. */
+/* True if the name begins with "libhsa-runtime64". */
 static __always_inline int is_runtime(const unsigned char* name) {
   static const char runtime[16] = {'l', 'i', 'b', 'h', 's', 'a', '-', 'r',
                                    'u', 'n', 't', 'i', 'm', 'e', '6', '4'};
@@ -31,7 +31,7 @@ static __always_inline int is_runtime(const unsigned char* name) {
   return 1;
 }
 
-/* After perf_event_mmap(vma) has written its record, on this processor. */
+/* Runs after perf_event_mmap(vma) has written its record, on the same processor. */
 SEC("fexit/perf_event_mmap")
 int library_mapped(unsigned long long* ctx) {
   struct vm_area_struct* vma = (struct vm_area_struct*)ctx[0];

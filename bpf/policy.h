@@ -1,4 +1,4 @@
-/* How a window is treated, before anything is done about it: settings and denials. */
+/* Settings and denials, which decide how a window is treated. */
 #ifndef ROCATTACH_BPF_POLICY_H_
 #define ROCATTACH_BPF_POLICY_H_
 
@@ -18,7 +18,7 @@ struct {
   __type(value, __u8);
 } deny_comm SEC(".maps");
 
-/* The service, by the kernel's own process ID. The service reads `tgid`. */
+/* The service, by its ID in the initial namespace. The service itself reads `tgid`. */
 struct {
   __u32 tgid;
   __u32 gone; /* it has ended: held threads are not served */
@@ -44,7 +44,7 @@ FRAME int is_unserved(void) {
          (BPF_CORE_READ(leader, jobctl) & JOBCTL_TRAP_FREEZE);
 }
 
-/* The names are those of the first threads, as in the service's policy. */
+/* True if the first thread's name is denied, as in the service's policy. */
 FRAME int is_denied(void) {
   struct comm_key comm = {};
   struct task_struct* leader = READ(current_task(), group_leader);
@@ -69,7 +69,7 @@ FRAME int is_below(__u32 tgid) {
 
 #ifdef ROCATTACH_OLDER_KERNELS
 
-/* The same as below; there probes have no helper for it. */
+/* The same as below, for kernels whose probes have no helper for it. */
 FRAME int is_in_cgroup(__u64 id) {
   struct cgroup* group = READ(current_task(), cgroups, dfl_cgrp);
   for (int level = 0; level < CGROUP_LEVELS && group; ++level) {
@@ -93,7 +93,7 @@ FRAME int is_in_cgroup(__u64 id) {
 
 #endif
 
-/* How this window is treated, before anything is done about it. */
+/* Returns the mode in which this window is to be treated. */
 static __always_inline __u32 window_mode(__u32 wanted) {
   if (settings.only_below && !is_below(settings.only_below))
     return ROCATTACH_WINDOW_UNRELATED;
@@ -101,7 +101,7 @@ static __always_inline __u32 window_mode(__u32 wanted) {
   if (settings.only_uid_set &&
       READ(current_task(), cred, euid.val) != settings.only_uid)
     return ROCATTACH_WINDOW_DENIED;
-  /* Behind the filters: the windows of others are no news in a pause either. */
+  /* After the filters: windows that they exclude do not matter in a pause either. */
   if (settings.paused) return ROCATTACH_WINDOW_PAUSED;
   if (!settings.hold) return ROCATTACH_WINDOW_REPORTED;
   if (wanted != ROCATTACH_WINDOW_SHARED && is_unserved())

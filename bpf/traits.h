@@ -1,5 +1,5 @@
-/* What an injector needs to know of a process and is read most quickly in the kernel.
- */
+/* Facts about a process that an injector needs, and that are read most quickly in the
+ * kernel. */
 #ifndef ROCATTACH_BPF_TRAITS_H_
 #define ROCATTACH_BPF_TRAITS_H_
 
@@ -36,8 +36,8 @@ FRAME __u64 secure_flags(void) {
   return 0;
 }
 
-/* What decides how a process sees the file system, as one number: its mount namespace
- * and its root. Numbers are reused, so it may be cached for a second only. */
+/* One number for what determines a process's view of the file system: its mount
+ * namespace and its root. Numbers are reused, so it may be cached for a second only. */
 FRAME __u64 filesystem_view_id(void) {
   struct task_struct* task = current_task();
   __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);

@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Cleared before loading if the kernel has no cookies: the call is dead code then. */
+/* Cleared before loading if the kernel has no cookies: the call is then dead code. */
 const volatile __u32 use_cookies = 1;
 
 FRAME __u64 cookie(struct pt_regs* ctx) {
@@ -38,7 +38,7 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   return 1;
 }
 
-/* Notifies the service that the calling thread waits for a window, and whose it is. */
+/* Notifies the service that the calling thread waits for a window, and of its owner. */
 FRAME int notify_follow(void) {
   struct rocattach_process_key* owner = memory_owner();
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_FOLLOW);
@@ -49,7 +49,7 @@ FRAME int notify_follow(void) {
   return 0;
 }
 
-/* A window that is refused because of a budget. */
+/* Refuses a window because of a budget. */
 FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
   __u32 user = claim_charged_uid();
   struct rocattach_event* e;
@@ -69,8 +69,8 @@ FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
   return 0;
 }
 
-/* The window of a process that yields it to another one; true if the other's is open,
- * so that this process has to wait for it. */
+/* Reports the window of a process that yields it to another one; true if the other's
+ * window is open, so that this process has to wait for it. */
 FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
   struct rocattach_process_key* owner = memory_owner();
   struct rocattach_claim* claim = awaited_claim();
@@ -100,8 +100,8 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
     return 0;
   }
   COUNT(held);
-  /* For a late attach the service has read the mappings before, and a thread that fills
-   * the layout does not see that it is asked to stop. */
+  /* For a late attach the service has read the mappings before, and while a thread
+   * fills the layout it does not notice a request to stop. */
   if (!(cookie(ctx) & ROCATTACH_COOKIE_LATE)) fill_layout(ctx, layout, opened_ns);
   held = hold_thread(ctx->sp, limit_ns, 0);
   leave_layout(layout, opened_ns);
@@ -130,8 +130,8 @@ int hsa_init_yield(struct pt_regs* ctx) {
   if (mine == NOT_MINE) return 0;
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == FOLLOW || (mine == SHARED && report_shared(ctx, now_ns))) {
-    /* The service stops it with ptrace as well, and releases it when the window is
-     * settled: while spinning here it repeatedly takes the address space's lock, may
+    /* The service stops a follower with ptrace as well, and releases it when the window
+     * is settled: while spinning here it repeatedly takes the address space's lock, may
      * sleep with it, and the thread that loads the collector needs that lock. */
     notify_follow();
     hold_thread(ctx->sp, settings.limit_ns, 1);
@@ -197,8 +197,8 @@ int hsa_init_signal(struct pt_regs* ctx) {
   return 0;
 }
 
-/* In the signal hold mode, a late probe: a program of its own, because not every kernel can
- * tell by a cookie which probe was hit. */
+/* A late probe in the signal hold mode: a program of its own, because not every kernel
+ * can tell by a cookie which probe was hit. */
 SEC("uprobe")
 int runtime_call_signal(struct pt_regs* ctx) {
   enter_call(bpf_ktime_get_boot_ns(), ctx->ip, ctx->sp);
@@ -229,9 +229,9 @@ int collector_unloaded(struct pt_regs* ctx) {
   return 0;
 }
 
-/* Ends the holds when the service ends: for any cause, its exit passes here before its
- * probes are removed. Current holds would otherwise last until their deadline, with or
- * without probes. */
+/* Ends the holds when the service ends: whatever the cause, its exit passes here before
+ * its probes are removed. Current holds would otherwise last until their deadline, with
+ * or without probes. */
 FRAME int note_service_end(void) {
   struct task_struct* task = current_task();
   if (service.start_ns && (__u32)READ(task, tgid) == service.tgid &&

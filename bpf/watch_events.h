@@ -48,7 +48,7 @@ enum rocattach_event_type {
   ((type) == ROCATTACH_EVENT_WINDOW || (type) == ROCATTACH_EVENT_READY || \
    (type) == ROCATTACH_EVENT_FOLLOW)
 
-/* What the probe did with a window. */
+/* The probe's treatment of a window. */
 enum rocattach_window_mode {
   ROCATTACH_WINDOW_REPORTED = 0,  /* not held: watching only */
   ROCATTACH_WINDOW_HELD = 1,      /* the thread yields inside the probe */
@@ -60,13 +60,13 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_OVER_BUDGET = 6,
   ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with the window's owner */
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
-  /* Of late attaches, made by the service. */
+  /* Modes of late attaches, set by the service. */
   ROCATTACH_WINDOW_BLOCKED = 9,     /* a thread that is blocked in a system call */
   ROCATTACH_WINDOW_TAKEN_OVER = 10, /* the collector of an earlier service */
   ROCATTACH_WINDOW_LISTENER = 11,   /* the thread that waits for attachers */
 };
 
-/* Which budget. */
+/* The budget that was exceeded. */
 enum rocattach_budget {
   ROCATTACH_BUDGET_NONE = 0,
   ROCATTACH_BUDGET_USER_WINDOWS = 1,    /* windows a second of the user's processes */
@@ -90,7 +90,7 @@ enum rocattach_budget {
 #define ROCATTACH_WINDOW_STRICT 8u   /* seccomp's strict mode */
 #define ROCATTACH_WINDOW_LIMITED 16u /* a resource limit may affect the collector */
 
-/* Why a hold ended. */
+/* The reason for which a hold ended. */
 enum rocattach_hold_end {
   ROCATTACH_HOLD_STOPPED = 1, /* the injector's ptrace stop is pending */
   ROCATTACH_HOLD_DEADLINE = 2,
@@ -111,8 +111,8 @@ ROCATTACH_ASSERT(sizeof(struct rocattach_process_key) == 16);
 /* A window that is held or reported. */
 struct rocattach_window_event {
   rwa_u32 flags; /* ROCATTACH_WINDOW_* bits */
-  rwa_u32 cpu;   /* of the thread */
-  /* The same for processes with the same mount namespace and root. */
+  rwa_u32 cpu;   /* the thread's */
+  /* Equal for processes with the same mount namespace and root. */
   rwa_u64 filesystem_view_id;
 };
 
@@ -120,7 +120,7 @@ struct rocattach_window_event {
 struct rocattach_over_budget_event {
   rwa_u32 flags;   /* 0 */
   rwa_u32 budget;  /* enum rocattach_budget */
-  rwa_u64 refused; /* windows of the user, so far */
+  rwa_u64 refused; /* number of the user's refused windows so far */
 };
 
 /* A window of mode SHARED. */
@@ -131,10 +131,10 @@ struct rocattach_shared_event {
   rwa_u32 pad;
 };
 
-/* READY: what rocattach_collector_ready() was called with. */
+/* READY: the arguments of rocattach_collector_ready(). */
 struct rocattach_ready_event {
-  rwa_u64 memory;         /* 0: the collector has none */
-  rwa_u64 bytes_or_errno; /* of the memory; without memory, what failed */
+  rwa_u64 memory;         /* 0: the collector has no memory */
+  rwa_u64 bytes_or_errno; /* size of the memory; without memory, an errno */
   rwa_u64 window_id;
 };
 
@@ -145,7 +145,7 @@ struct rocattach_exit_event {
 
 struct rocattach_hold_end_event {
   rwa_u64 held_ns;
-  rwa_u64 rounds;    /* of the loop */
+  rwa_u64 rounds;    /* of the hold's loop */
   rwa_u64 window_ns; /* time_ns of the window */
 };
 
@@ -166,8 +166,8 @@ struct rocattach_event {
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
-  rwa_u32 charged_uid; /* WINDOW, READY: the user whose budgets it counts for */
-  /* By type, and of WINDOW by mode; an EXEC event has none. */
+  rwa_u32 charged_uid; /* WINDOW, READY: the user to whose budgets it is charged */
+  /* Selected by type, for WINDOW also by mode; an EXEC event has none. */
   union {
     struct rocattach_window_event window;
     struct rocattach_over_budget_event over_budget;
@@ -186,7 +186,7 @@ ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, cookie) == 56);
 ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, words) == 88);
 ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, comm) == 112);
 
-/* Which file, and which contents: numbers that mean something to the kernel only. */
+/* Identifies a file and its contents, by numbers that only the kernel can interpret. */
 struct rocattach_file_key {
   rwa_u64 inode;
   rwa_u64 version; /* its change time */
@@ -195,7 +195,7 @@ struct rocattach_file_key {
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_file_key) == 24);
 
-/* What the service has determined about a file; map `file_kinds`. */
+/* A file's kind, as the service has determined it; map `file_kinds`. */
 enum rocattach_file_kind {
   ROCATTACH_FILE_UNKNOWN = 0,
   ROCATTACH_FILE_PLAIN = 1,      /* of no interest: omitted from layouts */
@@ -219,20 +219,20 @@ struct rocattach_mapped_file {
 
 #define ROCATTACH_LAYOUTS 256
 #define ROCATTACH_LAYOUT_FILES 24
-/* How the name of a collector's shared memory begins (a memfd). */
+/* Prefix of the name of a collector's shared memory (a memfd). */
 #define ROCATTACH_MEMORY_NAME "memfd:rocattach"
 
-/* A held process, as an attach needs to know it; map `layouts`, which the service maps
- * into its memory. Written by the thread that is held. Has the executable mappings of
- * files that are not plain, and the one around the window. */
+/* A held process, as far as an attach needs to know it; map `layouts`, which the
+ * service maps into its memory. Written by the held thread. Contains the executable
+ * mappings of files that are not plain, and the one around the window. */
 struct rocattach_layout {
-  rwa_u64 held_ns;   /* time_ns of the window whose thread is held; 0: no more */
+  rwa_u64 held_ns;   /* time_ns of the window whose thread is held; 0: no longer */
   rwa_u64 window_ns; /* the same, once all below is written; 0: being written */
   rwa_u32 tid;       /* the thread that is held */
   rwa_u32 flags;
-  rwa_u32 count; /* of files */
+  rwa_u32 count; /* number of files */
   rwa_u32 stack_access;
-  rwa_u64 ip; /* the window */
+  rwa_u64 ip; /* address of the window */
   rwa_u64 sp;
   rwa_u64 stack_start; /* the mapping below sp; 0: none */
   rwa_u64 stack_end;
@@ -252,9 +252,9 @@ enum rocattach_claim_state {
   ROCATTACH_CLAIM_READY = 3, /* the collector has reported */
 };
 
-/* The window of a process; map `claims`, by rocattach_process_key. */
-/* In the cookie of a probe: it is on functions of the runtime that a process calls
- * after hsa_init, for a late attach. */
+/* struct rocattach_claim (below): a process's window; map `claims`, by process key. */
+/* Bit in the cookie of a probe on functions of the runtime that a process calls after
+ * hsa_init, for a late attach. */
 #define ROCATTACH_COOKIE_LATE (1ull << 63)
 
 struct rocattach_claim {
@@ -269,18 +269,18 @@ struct rocattach_claim {
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_claim) == 40);
 
-/* One user, as charged_user() numbers them; map `accounts`. */
+/* The account of one user, as charged_user() determines it; map `accounts`. */
 struct rocattach_account {
   rwa_u64 due_ns;      /* see take_window() */
   rwa_u64 notified_ns; /* when the service was last notified of a refusal */
-  rwa_u64 refused;     /* windows */
+  rwa_u64 refused;     /* number of refused windows */
   rwa_u32 processes;
   rwa_u32 pad;
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_account) == 32);
 
 /* A process that is followed; key of the map `followed`. The time is that of
- * /proc/PID/stat, which is all that the service knows. */
+ * /proc/PID/stat, the only one that the service knows. */
 struct rocattach_followed_key {
   rwa_u32 pid; /* tgid in the initial namespace */
   rwa_u32 pad;
@@ -288,20 +288,20 @@ struct rocattach_followed_key {
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_followed_key) == 16);
 
-/* Nanoseconds of a clock tick: USER_HZ is 100 on x86-64. */
+/* Nanoseconds per clock tick: USER_HZ is 100 on x86-64. */
 #define ROCATTACH_CLOCK_TICK_NS 10000000ull
 
-/* How a process is followed: values of the map. */
+/* Bits that say how a process is followed; values of the map. */
 #define ROCATTACH_FOLLOW_WINDOW 1u   /* it has windows */
-#define ROCATTACH_FOLLOW_CHILDREN 2u /* so have its children, and what it execs */
+#define ROCATTACH_FOLLOW_CHILDREN 2u /* the same for its children, and after an exec */
 
 /* The global variable `settings` of the programs, which the service maps and writes. */
 struct rocattach_settings {
   rwa_u32 hold;           /* 1: hold new windows */
   rwa_u32 paused;         /* 1: neither hold nor attach, only report */
-  rwa_u32 service_tgid;   /* whose ptrace stop ends a hold */
+  rwa_u32 service_tgid;   /* process whose ptrace stop ends a hold */
   rwa_u32 only_below;     /* only processes below this tgid; 0: all */
-  rwa_u32 user_processes; /* of one user, known at a time; 0: no limit */
+  rwa_u32 user_processes; /* maximum for one user, known at a time; 0: no limit */
   rwa_u32 only_uid_set;   /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
   rwa_u32 only_followed; /* 1: only processes of the map `followed` have windows */

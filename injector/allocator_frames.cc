@@ -103,7 +103,7 @@ uint64_t AllocatorFrames::Called(uint64_t return_address) const {
     std::memcpy(&distance, code + at, sizeof(distance));
     return static_cast<uint64_t>(int64_t{distance});
   };
-  constexpr size_t kCall = 6;  // the longest one without a register
+  constexpr size_t kCall = 6;  // longest call without a register
   if (!memory_.Read(RemoteAddress(return_address - kCall), code, kCall).ok()) return 0;
   uint64_t function = 0;
   if (code[1] == 0xe8) {  // call FUNCTION
@@ -141,7 +141,7 @@ bool AllocatorFrames::IsCall(absl::Span<const uint64_t> callers) const {
   if (IsFunction(Called(callers[0]))) return true;
   if (!Inside(callers[0] - 1)) return false;
   if (is_program_) return true;
-  // Beyond the allocator's own functions: who called it?
+  // Skips the allocator's own functions, to find the code that called it.
   size_t outer = 1;
   while (outer < callers.size() && Inside(callers[outer] - 1)) ++outer;
   if (outer == callers.size()) return false;
@@ -229,7 +229,7 @@ std::optional<std::string> AllocatorFrames::FindCall(
   if (stack == nullptr) return std::nullopt;
   std::vector<uint64_t> rest(std::min(stack->end.value() - begin, kMaxRest) /
                              sizeof(uint64_t));
-  // It may end with a guard that cannot be read, and another thread's stack.
+  // The mapping may end with an unreadable guard, and another thread's stack.
   const auto bytes = memory_.ReadFront(RemoteAddress(begin), rest.data(),
                                        rest.size() * sizeof(uint64_t));
   if (!bytes.ok()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Is a thread inside the allocator that its program brings?
+// Determines whether a thread is inside the allocator that its program brings.
 #ifndef ROCATTACH_INJECTOR_ALLOCATOR_FRAMES_H_
 #define ROCATTACH_INJECTOR_ALLOCATOR_FRAMES_H_
 
@@ -24,9 +24,9 @@
 
 namespace rocattach {
 
-// In a library that provides malloc, every function counts; in the program itself, only
-// those that replace functions of the C library and those that were called by their
-// names. All objects passed to it must outlive it.
+// Recognizes the allocator's code. In a library that provides malloc, every function
+// counts; in the program itself, only those that replace functions of the C library,
+// and those that were called by their names. All objects passed to it must outlive it.
 class AllocatorFrames {
  public:
   AllocatorFrames(pid_t pid, const Maps& maps, const TargetMemory& memory)
@@ -40,13 +40,13 @@ class AllocatorFrames {
     return file_ != nullptr && mapping.SameFile(*file_);
   }
 
-  // Unwinds the callers of the thread with these registers. Returns where the allocator
-  // is among them; empty if it is not. Threads that the allocator's library started, or
-  // a `main` that it wrapped, are not calls of the allocator. Where the stack cannot be
-  // unwound, the rest of it is searched as by FindAddress.
+  // Unwinds the callers of the thread with these registers, and describes the first one
+  // that is a call of the allocator; empty if none is. Threads that the allocator's
+  // library started, or a `main` that it wrapped, are not calls of the allocator. Where
+  // the stack cannot be unwound, the rest of it is searched as by FindAddress.
   std::optional<std::string> FindCall(const user_regs_struct& registers);
 
-  // Is there any address of the allocator among these words of a stack?
+  // Describes the first address of the allocator among these words of a stack, if any.
   std::optional<std::string> FindAddress(absl::Span<const uint64_t> words) const;
 
  private:
@@ -71,8 +71,8 @@ class AllocatorFrames {
   // need not be the one that now runs: compilers turn a tail call into a jump. 0 for
   // calls through registers.
   uint64_t Called(uint64_t return_address) const;
-  // Is the first of these return addresses in a function of the allocator that was
-  // called from outside?
+  // True if the first of these return addresses is in a function of the allocator that
+  // was called from outside.
   bool IsCall(absl::Span<const uint64_t> callers) const;
   std::optional<std::string> Describe(uint64_t address) const;
 
@@ -81,7 +81,7 @@ class AllocatorFrames {
   const TargetMemory& memory_;
   const Mapping* file_ = nullptr;
   bool is_program_ = false;
-  std::vector<Range> functions_;                         // that replace the C library's
+  std::vector<Range> functions_;                         // replacing the C library's
   std::map<uint64_t, std::unique_ptr<Module>> modules_;  // by the mapping's start
 };
 

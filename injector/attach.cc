@@ -14,8 +14,8 @@
 namespace rocattach {
 namespace {
 
-// Of a thread that has been seized, before it is interrupted: this might make its call
-// return EINTR.
+// Checks a seized thread before it is interrupted, because the interruption might make
+// its system call return EINTR.
 StepResult CheckSeized(pid_t pid, pid_t tid, uint64_t start_ns,
                        absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
   if (!is_same_process()) {
@@ -23,7 +23,7 @@ StepResult CheckSeized(pid_t pid, pid_t tid, uint64_t start_ns,
   }
   if (!start->blocked) return StepOk();
   if (StepResult owner = CheckHasRobustList(tid); !owner.ok()) {
-    owner.failure().retryable = true;  // in another thread
+    owner.failure().retryable = true;  // with another thread
     return owner;
   }
   const auto call = FindBlockedCall(pid, tid);

@@ -22,25 +22,25 @@ struct AttachStart {
   uint64_t seized_ns = 0;         // CLOCK_BOOTTIME; 0: not seized
   uint64_t stop_deadline_ns = 0;  // when the wait for the stop ends
   AttachStage stage = AttachStage::kSeize;
-  // The thread is to be stopped only in a call that continues unnoticed
-  // (blocked_thread.h). Set before BeginAttach.
+  // Stop the thread only inside a system call that continues unnoticed
+  // (blocked_thread.h). Set this before BeginAttach.
   bool blocked = false;
-  BlockedCall call;  // which one, if it has been seized
+  BlockedCall call;  // the thread's call, if it has been seized
   StepResult result;
 };
 
 // Seizes the thread `tid` of `pid`, verifies that this is the process that started at
-// `start_ns`, and only then requests a stop, which takes the thread some 30 us. If it is
-// another one, or not `blocked` as wanted, the thread is not stopped, and the calling one
-// must end (tracer_must_exit).
+// `start_ns`, and only then requests a stop, which takes some 30 us. If it is another
+// process, or if the thread is not `blocked` as wanted, the thread is not stopped and
+// the calling thread must end (tracer_must_exit).
 // Preparations made after this call cost the target no time. `is_same_process` returns
 // true if the process is certainly the same; otherwise /proc is read. `start` belongs
-// to the calling OS thread, and releases the target when it is destroyed.
+// to the calling OS thread and releases the target when it is destroyed.
 void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_msec,
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start);
 
-// For a process that runs already: finds and checks what an attach needs, so that a
-// stopped thread does not wait for it. The process notices nothing; one page of a
+// For a process that is already running: finds and checks what an attach needs, so that
+// a stopped thread does not wait for it. The process notices nothing; one page of a
 // library's code becomes its own copy. `request.point.tid` is any of its threads.
 StepResult PrepareAttach(const AttachRequest& request, LibraryCache* cache,
                          PreparedTarget* prepared);
@@ -52,8 +52,8 @@ StepResult PrepareAttach(const AttachRequest& request, LibraryCache* cache,
 // loaded only when it reports.
 //
 // `cache` remembers the facts of library files and may be shared by threads; if it is
-// null, libraries are parsed each time. `begun`: what BeginAttach has begun for the
-// same thread, or null.
+// null, libraries are parsed each time. `begun` is the attach that BeginAttach has
+// begun for the same thread, or null.
 //
 // The caller must obey two rules:
 // - If the outcome has tracer_must_exit, the calling thread ends at once: a thread of
@@ -66,20 +66,20 @@ AttachOutcome AttachAtWindow(const AttachRequest& request,
                              LibraryCache* cache = nullptr,
                              AttachStart* begun = nullptr);
 
-// The same for a thread that the calling OS thread already traces and that is stopped
-// at the window (Tracee::Keep returned kHeld). It is detached when this returns.
+// AttachAtWindow for a thread that the calling OS thread already traces and that is
+// stopped at the window (Tracee::Keep returned kHeld). Detaches it before returning.
 AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
                             LibraryCache* cache = nullptr);
 
-// Late attach of a process none of whose threads calls the runtime: tries its blocked
-// threads (blocked_thread.h) one after the other, on new threads like the function
-// below, until one could be entered or has been changed. `request->point.tid` becomes
-// the last one tried.
+// Late attach to a process in which no thread calls the runtime: tries its blocked
+// threads (blocked_thread.h) one after the other, each on a new thread as in the
+// function below, until one was entered or changed, or another try is useless. Sets
+// `request.point.tid` to the last thread tried.
 AttachOutcome AttachBlockedThread(AttachRequest& request,
                                   LibraryCache* cache = nullptr);
 
-// The same on a new thread, which has ended when this returns, so the outcome never has
-// tracer_must_exit. Costs the start of a thread.
+// AttachAtWindow on a new thread, which has ended when this returns, so the outcome
+// never has tracer_must_exit. Costs the start of a thread.
 AttachOutcome AttachOnOwnThread(const AttachRequest& request,
                                 LibraryCache* cache = nullptr);
 

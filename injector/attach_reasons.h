@@ -1,5 +1,5 @@
-// What users are told about each reason for which an attach ends: one table, from which
-// the names and help texts of outcome.h come.
+// The texts that users see for each reason for which an attach ends: one table, from
+// which the names and help texts of outcome.h come.
 #ifndef ROCATTACH_INJECTOR_ATTACH_REASONS_H_
 #define ROCATTACH_INJECTOR_ATTACH_REASONS_H_
 
@@ -13,7 +13,7 @@ struct AttachReasonEntry {
   AttachReason reason;
   // Stable, lower case, words joined by '-'.
   absl::string_view name;
-  // One sentence: what it means and what they can do.
+  // One sentence for users: what the reason means and what they can do.
   absl::string_view help;
 };
 

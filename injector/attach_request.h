@@ -1,4 +1,4 @@
-// What to attach, to which thread, and what is already known of its process.
+// An attach request: the collector, the thread, and what is known of its process.
 #ifndef ROCATTACH_INJECTOR_ATTACH_REQUEST_H_
 #define ROCATTACH_INJECTOR_ATTACH_REQUEST_H_
 
@@ -26,8 +26,8 @@ struct AttachPoint {
   // Address of the probed instruction (hsa_init's entry). The thread must be stopped
   // within the first instructions after it, or nothing is written.
   uint64_t window_ip = 0;
-  // Late: the thread is blocked in a system call instead, which continues unnoticed.
-  // `window_ip` is only an address inside the runtime.
+  // Late attach: the thread is blocked in a system call instead, which continues
+  // unnoticed. `window_ip` is only an address inside the runtime.
   bool blocked = false;
 };
 
@@ -39,20 +39,20 @@ struct CollectorImage {
   FileIdentity file;  // the file that must be there; without an inode, any file
 };
 
-// What an earlier attach of the same process left behind.
+// State that an earlier attach has left in the process.
 enum class EarlierAttach {
   kNone,  // a process that has a collector is refused
   // The process has shut its runtime down and starts it again: the collector is loaded,
   // and its start function is called again. The new stub may be written over the old
   // one.
   kReplaceStub,
-  // Found out by the attach itself: the process was forked from one with a collector,
-  // in which no runtime was open. The library starts anew in it, and no thread of the
-  // process can be in a stub that it has inherited.
+  // Detected by the attach itself: the process was forked from one that has a collector
+  // but no open runtime. The library starts anew in the child, and no thread of the
+  // child can be in an inherited stub.
   kForkedChild,
 };
 
-// What is known of the process. Each fact saves reading a file of /proc, which takes
+// Known facts about the process. Each fact saves reading a file of /proc, which takes
 // some microseconds when a process's file is opened for the first time. By default
 // nothing is known. All objects pointed to must outlive the attach.
 struct KernelFacts {
@@ -64,11 +64,11 @@ struct KernelFacts {
   uint64_t filesystem_view_id = 0;
   // Shared by threads. null: every directory is checked.
   FilesystemViewCache* filesystem_views = nullptr;
-  // Copies the process's mappings; false if they are not known (yet). null: they never
-  // are. `files` are the files known so far.
+  // Copies the process's mappings; returns false if they are not known (yet). null:
+  // they never will be. `files` are the files known so far.
   std::function<bool(rocattach_layout*)> read_layout;
   KnownFiles* files = nullptr;
-  // Of PrepareAttach, which the attach uses up; null: nothing is prepared.
+  // From PrepareAttach; the attach uses it up. null: nothing is prepared.
   PreparedTarget* prepared = nullptr;
 };
 
@@ -76,7 +76,7 @@ struct KernelFacts {
 struct AttachCallbacks {
   std::function<void()> on_wait;     // the stop takes long; called at most once
   std::function<void()> on_stopped;  // the thread has stopped
-  // The target runs again; passes what was learned of its files, if anything.
+  // The target runs again; called only if something was learned about its files.
   std::function<void(const std::vector<KnownFiles::Judgement>&)> on_learned;
 };
 
@@ -87,10 +87,10 @@ struct AttachRequest {
   CollectorImage other_collector;
   // A descriptor of the same library, sent to a target that sees neither; -1: none.
   int collector_fd = -1;
-  // Libraries of earlier services that a forked child may have inherited, and whose
-  // reports are heard as well. Only device and inode count, as /proc/PID/maps has them.
+  // Libraries of earlier services that a forked child may have inherited; their reports
+  // are accepted too. Only device and inode are compared, as in /proc/PID/maps.
   std::vector<FileIdentity> inherited_libraries;
-  // Passed to rocattach_collector_start; the path is filled in.
+  // Passed to rocattach_collector_start; the attach fills in the path.
   rocattach_collector_config config = {};
   // Size of the shared memory that the collector will make; 0: do not check whether the
   // process's limits allow for it.

@@ -27,12 +27,12 @@ namespace {
 // The fault-injection build writes the stub in pieces, with a fault point for each.
 constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
 
-// How long another thread may hold the loader's lock before the attach is abandoned.
+// Time limit for another thread to release the loader's lock; then the attach fails.
 constexpr uint64_t kLoaderPatienceNs = 100'000'000;
 // The same for a caller that serves the stops of many processes.
 constexpr uint64_t kShortPatienceNs = 10'000'000;
 
-// How long the thread may take to the stub's first calls, for such a caller.
+// Time limit for the thread to reach the stub's first calls, for such a caller.
 constexpr uint64_t kSendPatienceNs = 100'000'000;
 
 // The functions that are probed for a late attach begin with `mov DISTANCE(%rip), %rax`
@@ -113,7 +113,7 @@ StepResult AttachRun::Steps() {
   return StepOk();
 }
 
-// Where the thread continues if it stops behind the probed instruction; 0: not known.
+// Address at which the thread continues behind the probed instruction; 0: not known.
 uint64_t AttachRun::ReturnAddress() const {
   char code[sizeof(kLoadFromTable)];
   const uint64_t ip = request_.point.window_ip;
@@ -132,8 +132,8 @@ StepResult AttachRun::WriteAhead(uint64_t stack_pointer) {
     return AttachFailure{AttachReason::kUnsupported, 0,
                          "the collector has to be sent to the stopped thread"};
   }
-  // The checks are made here as they will be made at the stop, so that nothing is done
-  // for the first time there. What they say of a running thread does not count.
+  // The checks are made here as at the stop, so that nothing is done there for the
+  // first time. Results that depend on where the running thread is do not count.
   registers_.rsp = stack_pointer;
   RETURN_IF_FAILED(CheckRoom());
   RemoteAddress loader_state;
@@ -165,7 +165,7 @@ StepResult AttachRun::SeizeAhead() {
   const auto [pid, tid] = std::pair(request_.point.pid, request_.point.tid);
   RETURN_IF_FAILED(tracee_->Seize(pid, tid));
   outcome_.seized_ns = BootNs();
-  // Only now the thread's ID means this thread and no later one.
+  // Only from here on does the ID mean this thread and no later one.
   outcome_.stage = AttachStage::kCheck;
   RETURN_IF_FAILED(CheckIdentity(pid, request_.point.start_ns));
   auto status = ReadThreadStatus(pid, tid);
@@ -338,19 +338,23 @@ StepResult AttachRun::CheckRoom() {
   return CheckStack(request_.point.tid, *facts_.maps, stack_pointer, StubFrameBytes());
 }
 
-// Would a filter of system calls end the process where the stub or the loader makes one?
-// Would its own handler of SIGSYS be sent them? Both can only be read while the thread
-// is stopped.
+// Checks that no seccomp filter would end the process at a system call of the stub or
+// the loader, and that these calls are not turned into SIGSYS for a handler of the
+// program. Both can be read only while the thread is stopped.
 StepResult AttachRun::CheckFilters() const {
   RETURN_IF_FAILED(tracee_->CheckNotDispatched());
   return CheckSeccompOfThread(
       [this](uint32_t index, SeccompProgram* program) {
         return ReadSeccompFilterOf(request_.point.tid, index, program);
       },
+      [this] {
+        const auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
+        return !status.ok() || status->seccomp_mode != SECCOMP_MODE_DISABLED;
+      },
       facts_.stub_kind, request_.point.blocked, HasRseq(request_.point.tid));
 }
 
-// May dlopen be called here and now?
+// Checks that dlopen may be called here and now.
 StepResult AttachRun::CheckContext(RemoteAddress* loader_state) const {
   CallContext context;
   context.pid = request_.point.tid;
@@ -371,8 +375,8 @@ StepResult AttachRun::CheckLocks(RemoteAddress loader_state) {
 }
 
 // A signal that is queued already is delivered before the stub's first instruction, and
-// its handler does not see the call that it interrupts. It must run first. As late as
-// possible, but before anything is written.
+// its handler does not see the call that it interrupts, so it must run first. This
+// check comes as late as possible, but before anything is written.
 StepResult AttachRun::CheckSignals() const {
   auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
   if (!status.ok()) return FailureFromProc(status.status());
@@ -387,7 +391,7 @@ StepResult AttachRun::CheckSignals() const {
 
 uint64_t AttachRun::LoaderDeadline() const {
   const uint64_t now_ns = BootNs();
-  // The thread makes other calls.
+  // No wait: the thread will make other calls.
   if (!ahead_.empty()) return now_ns;
   if (begun_ == nullptr) return now_ns + kShortPatienceNs;
   return std::min(now_ns + kLoaderPatienceNs, begun_->stop_deadline_ns);

@@ -1,4 +1,4 @@
-// The steps of one attach, and what they know.
+// The steps of one attach, and the state that they share.
 #ifndef ROCATTACH_INJECTOR_ATTACH_RUN_H_
 #define ROCATTACH_INJECTOR_ATTACH_RUN_H_
 
@@ -24,8 +24,8 @@ namespace rocattach {
 
 // One attach, step by step. The order:
 // 1. Seize. From here on the thread ID cannot be reused; the target sees nothing.
-// 2. Check that it is the right process. Only then is the thread asked to stop: a
-//    thread of another process could see EINTR.
+// 2. Check that it is the right process. Only then is a stop requested: a thread of
+//    another process could see EINTR.
 // 3. While the thread is stopping, everything is looked up and checked. If it is held
 //    on our own CPU, it makes no progress while we work, so this follows the stop.
 // 4. Write the stub, set rip, detach.
@@ -33,8 +33,8 @@ namespace rocattach {
 // set, the thread no longer depends on the service.
 class AttachRun {
  public:
-  // `tracee` is stopped at the window already, or has been asked to stop through
-  // `begun`, or is this object's own where nothing has begun. All must outlive it.
+  // `tracee` is already stopped at the window, has been asked to stop through `begun`,
+  // or is seized by this object if no attach has begun. All must outlive this object.
   AttachRun(const AttachRequest& request, LibraryCache* cache, Tracee* tracee,
             AttachStart* begun)
       : request_(request),
@@ -42,22 +42,22 @@ class AttachRun {
         begun_(begun),
         inspection_(request, cache) {}
 
-  // What Run does before the thread is stopped, for a process that runs on meanwhile.
+  // The part of Run that precedes the stop, for a process that keeps running meanwhile.
   StepResult Prepare(PreparedTarget* prepared);
   AttachOutcome Run();
 
-  // The same in parts, for a thread that runs until others stop it (call_entry.h). First
-  // everything that its stop need not wait for, the stub included. `stack_pointer`:
-  // where the thread's probably is.
+  // Run in parts, for a thread that runs until its own call stops it (call_entry.h).
+  // First: everything that need not wait for the stop, including the stub.
+  // `stack_pointer` is the probable value of the thread's stack pointer.
   StepResult WriteAhead(uint64_t stack_pointer);
-  // Then the thread is seized, without a stop.
+  // Second: seizes the thread without stopping it.
   StepResult SeizeAhead();
-  // Makes the checks of Enter on the running thread, for the caches.
+  // Makes the checks of Enter on the running thread, to warm up the caches.
   void WarmUpEntry();
-  // The thread is stopped at the window: enters it. Nothing has changed after a failure
-  // that is retryable, and the thread may be let run and be stopped again.
+  // Enters the thread, which is stopped at the window. After a retryable failure
+  // nothing has changed, and the thread may be let run and be stopped again.
   StepResult Enter();
-  // Releases the thread: after Enter, which has the result `result`, or instead of it.
+  // Releases the thread: after Enter, whose result is `result`, or instead of it.
   AttachOutcome Finish(StepResult result);
 
  private:
@@ -94,12 +94,12 @@ class AttachRun {
   TargetInspection inspection_;
   TargetFacts& facts_ = inspection_.facts();
   LoaderLocks locks_;
-  // Bytes of the cave that may have been changed, until something points to them.
+  // Number of bytes possibly written to the cave; 0 once something points to them.
   size_t written_ = 0;
   user_regs_struct registers_ = {};
-  // With what the thread continues after the stub.
+  // The registers with which the thread continues after the stub.
   user_regs_struct continue_ = {};
-  // Of the stub as it was built: where it returns to, and the loader's lock.
+  // Return address and loader's lock in the stub as it was built.
   RemoteAddress stub_return_;
   RemoteAddress stub_lock_;
   // The stub that was written ahead, and the functions that it calls.

@@ -13,9 +13,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "injector/library_locks.h"
 #include "injector/maps.h"
 #include "injector/remote_address.h"
+#include "injector/symbol_lookup.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -25,7 +25,7 @@ namespace rocattach {
 namespace {
 
 // Best first: those at the end return EINTR if their socket has a timeout.
-constexpr uint64_t kCalls[] = {
+constexpr uint64_t kBlockingCalls[] = {
     SYS_futex,     SYS_poll,     SYS_ppoll,           SYS_select, SYS_pselect6,
     SYS_nanosleep, SYS_ioctl,    SYS_clock_nanosleep, SYS_wait4,  SYS_waitid,
     SYS_pause,     SYS_read,     SYS_restart_syscall, SYS_readv,  SYS_accept,
@@ -52,11 +52,11 @@ std::optional<BlockedCall> ParseCall(absl::string_view text) {
   return call;
 }
 
-// The position of the call in kCalls; beyond its end if it is not there.
+// The position of the call in kBlockingCalls; beyond its end if it is not there.
 size_t RankOf(const BlockedCall& call) {
   return static_cast<size_t>(
-      std::find(std::begin(kCalls), std::end(kCalls), call.number) -
-      std::begin(kCalls));
+      std::find(std::begin(kBlockingCalls), std::end(kBlockingCalls), call.number) -
+      std::begin(kBlockingCalls));
 }
 
 // Looks at threads of one process.
@@ -69,7 +69,8 @@ class BlockedCalls {
         ReadFile(absl::StrCat("/proc/", pid_, "/task/", tid, "/syscall"), kMaxText);
     if (!text.ok()) return std::nullopt;
     auto call = ParseCall(*text);
-    if (!call.has_value() || RankOf(*call) == std::size(kCalls)) return std::nullopt;
+    if (!call.has_value() || RankOf(*call) == std::size(kBlockingCalls))
+      return std::nullopt;
     if (MayBeFutex(*call) && MayBeLibraryLock(RemoteAddress(call->argument))) {
       return std::nullopt;
     }
@@ -77,7 +78,7 @@ class BlockedCalls {
   }
 
  private:
-  // Which call is restarted is known to the kernel only.
+  // Only the kernel knows which call is restarted.
   static bool MayBeFutex(const BlockedCall& call) {
     return call.number == SYS_futex || call.number == SYS_restart_syscall;
   }
@@ -89,6 +90,13 @@ class BlockedCalls {
   const pid_t pid_;
   std::optional<absl::StatusOr<Maps>> maps_;
 };
+
+// glibc's malloc/arena.c: an arena other than the first one, which is in the library's
+// data, follows the head of a heap. Heaps are aligned to their size: 64 MiB or, with
+// huge pages, four of these pages.
+constexpr uint64_t kHeapAlignment = 8 << 20;
+// The head of a heap, 32 or 48 bytes, and the arena's lock, which is its first member.
+constexpr uint64_t kArenaLocks = 64;
 
 }  // namespace
 
@@ -111,8 +119,8 @@ std::optional<BlockedCall> FindBlockedCall(pid_t pid, pid_t tid) {
   return BlockedCalls(pid).Find(tid);
 }
 
-// What arch_do_signal_or_restart() of the kernel (arch/x86/kernel/signal.c) does to a
-// thread that continues where it was interrupted.
+// Does what arch_do_signal_or_restart() of the kernel (arch/x86/kernel/signal.c) does
+// to a thread that continues where it was interrupted.
 absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
                                               absl::string_view before_ip) {
   constexpr absl::string_view kSyscall = "\x0f\x05";
@@ -120,7 +128,7 @@ absl::StatusOr<user_regs_struct> ContinueCall(const user_regs_struct& registers,
     return absl::FailedPreconditionError("the thread is not in a system call");
   }
   user_regs_struct result = registers;
-  // The kernel must not do it as well.
+  // Keeps the kernel from restarting the call as well.
   result.orig_rax = ~0ull;
   switch (static_cast<int64_t>(registers.rax)) {
     case kRestartSys:
@@ -149,6 +157,19 @@ EndingHandlers HandlersThatEnd(const user_regs_struct& registers) {
     default:
       return EndingHandlers::kNone;
   }
+}
+
+bool IsLibraryLock(const Maps& maps, RemoteAddress address) {
+  if (address.value() % kHeapAlignment < kArenaLocks) return true;
+  const Mapping* mapping = maps.Find(address);
+  if (mapping == nullptr) return false;
+  // Uninitialized variables are in anonymous memory, right behind the library's data.
+  const Mapping* const first = maps.mappings().data();
+  while (mapping->path.empty() && mapping > first &&
+         mapping[-1].end == mapping->start) {
+    --mapping;
+  }
+  return mapping->is_file() && IsLoaderOrGlibc(mapping->basename());
 }
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// Where the bytes of an ELF image come from: a file, a buffer, a target's memory.
+// Sources of the bytes of an ELF image: a file, a buffer, a target's memory.
 #ifndef ROCATTACH_INJECTOR_BYTE_SOURCE_H_
 #define ROCATTACH_INJECTOR_BYTE_SOURCE_H_
 
@@ -20,8 +20,8 @@ class ByteSource {
   virtual absl::Status ReadAt(uint64_t position, void* buffer, size_t bytes) const = 0;
 };
 
-// An open file, read with pread: a file that shrinks meanwhile is an error, where a
-// mapping of it would raise SIGBUS. Does not own the descriptor.
+// An open file, read with pread: if the file shrinks meanwhile, that is an error,
+// whereas a mapping would raise SIGBUS. Does not own the descriptor.
 class FileSource : public ByteSource {
  public:
   explicit FileSource(int fd) : fd_(fd) {}

@@ -20,7 +20,7 @@
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kMaxStack = 32 * 1024;
+constexpr uint64_t kMaxStackBytes = 32 * 1024;
 constexpr int kMaxSignalFrames = 8;
 constexpr uint64_t kUserCode = 0x33;  // the code segment of 64-bit programs
 
@@ -33,13 +33,13 @@ constexpr size_t kSegments = kRegisters + 18;
 constexpr size_t kSiginfo = 304 / 8;
 constexpr size_t kFrameWords = kSiginfo + 2;
 
-// Waits, or sends a signal: no lock of the C library is held there.
+// Calls that wait or send a signal: no lock of the C library is held in them.
 constexpr uint32_t kHarmlessCalls[] = {
     SYS_tgkill, SYS_tkill,         SYS_kill,      SYS_rt_sigqueueinfo,
     SYS_pause,  SYS_rt_sigsuspend, SYS_nanosleep, SYS_clock_nanosleep,
     SYS_poll,   SYS_ppoll,         SYS_select,    SYS_pselect6};
 
-// What a signal handler interrupted.
+// The state of the thread that a signal handler interrupted.
 struct Interrupted {
   uint64_t stack_pointer = 0;
   uint64_t ip = 0;
@@ -61,7 +61,7 @@ StackPart StackAt(const Maps& maps, uint64_t from) {
   const Mapping* mapping = maps.Find(RemoteAddress(part.begin));
   if (mapping == nullptr) return part;
   part.count =
-      std::min(mapping->end.value() - part.begin, kMaxStack) / sizeof(uint64_t);
+      std::min(mapping->end.value() - part.begin, kMaxStackBytes) / sizeof(uint64_t);
   part.words = std::make_unique_for_overwrite<uint64_t[]>(part.count);
   return part;
 }
@@ -70,8 +70,8 @@ TargetMemory::Part PartOf(const StackPart& part) {
   return {RemoteAddress(part.begin), part.words.get(), part.count * sizeof(uint64_t)};
 }
 
-// The stack, and with the same call the others. The mapping may end with another thread's
-// stack, behind a guard that cannot be read: what is in front of that is this one's.
+// Reads the stack and, in the same call, `others`. The mapping may end with another
+// thread's stack, behind an unreadable guard: only the part before that is this one's.
 absl::Status ReadStack(const TargetMemory& memory, StackPart* part,
                        std::vector<TargetMemory::Part> others) {
   std::vector<TargetMemory::Part> all = others;
@@ -86,7 +86,7 @@ absl::Status ReadStack(const TargetMemory& memory, StackPart* part,
 }
 
 // The next signal frame from `*at` upwards. Anything that looks like one is taken for
-// one; a false match (stale data in an uninitialized buffer) can only refuse too much.
+// one; a false match (stale data in an uninitialized buffer) can only cause a refusal.
 std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPart& part,
                                            size_t* at) {
   for (; *at + kFrameWords <= part.count; ++*at) {
@@ -104,8 +104,8 @@ std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPar
   return std::nullopt;
 }
 
-// Has the instruction before `ip` made one of the harmless calls? glibc sets the number
-// at most two instructions before.
+// True if the instruction before `ip` has made one of the harmless calls. glibc sets
+// the number at most two instructions before.
 bool IsHarmlessCall(const CallContext& context, uint64_t ip) {
   constexpr size_t kBytes = 16;
   unsigned char code[kBytes];

@@ -19,29 +19,29 @@
 namespace rocattach {
 namespace {
 
-// How often to look for a call.
+// Interval of checking for a call.
 constexpr long kLookNs = 100'000;
 
-// How long the thread may take to its next call: on a busy machine it gets a processor
+// Time limit for the thread's next call: on a busy machine the thread gets a processor
 // only after this many milliseconds.
 constexpr uint64_t kCallPatienceNs = 100'000'000;
 
-// How often to look whether the service has to let its tracees go.
+// Interval of checking whether the service has to release its tracees.
 constexpr uint64_t kSliceNs = 10'000'000;
 
 // A stop that has been requested comes within microseconds, unless the thread gets no
 // processor.
-constexpr uint64_t kStopPatienceNs = 50'000'000;
+constexpr uint64_t kEntryPatienceNs = 50'000'000;
 
-// How many calls may be refused, because they come from a signal handler or while the
-// loader is busy, before another way in is tried.
+// Maximum number of calls that may be refused, because they come from a signal handler
+// or while the loader is busy, before another way in is tried.
 constexpr int kMostRefused = 4;
 
 AttachFailure NoCall(std::string detail) {
   return {AttachReason::kNoSafePoint, 0, std::move(detail), true};
 }
 
-// Both are advice only: without it the wake-up takes longer.
+// Both are best effort: without them the wake-up takes longer.
 void SetPriority(int policy, int priority) {
   sched_param param = {};
   param.sched_priority = priority;
@@ -55,7 +55,7 @@ void MoveTo(int cpu) {
   (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-// Stops that are not ours are over when this returns.
+// Warms up the wait. Stops that the probe did not request are over when this returns.
 void WarmUp(Tracee* tracee) {
   constexpr uint64_t kShortNs = 20'000;
   if (tracee->Await(BootNs() + kShortNs) == Tracee::Seen::kHeld) {
@@ -78,7 +78,7 @@ StepResult AwaitStop(ProbedCall* call, Tracee* tracee) {
           return NoCall("the thread that made a call made no other one");
         }
         disarmed = true;  // it is stopping
-        deadline_ns = BootNs() + kStopPatienceNs;
+        deadline_ns = BootNs() + kEntryPatienceNs;
         continue;
       case Tracee::Seen::kHeld:
         if (call->IsStopping()) return StepOk();
@@ -87,11 +87,11 @@ StepResult AwaitStop(ProbedCall* call, Tracee* tracee) {
   }
 }
 
-// From the armed probe to the redirected thread. Whatever fails, the thread runs on.
+// From arming the probe to redirecting the thread. After a failure the thread runs on.
 StepResult EnterAtStop(ProbedCall* call, Tracee* tracee, AttachRun* run) {
   for (int refused = 0;;) {
     call->Arm();
-    // Only now: nothing would stop it at a call that it makes before.
+    // Not before it is armed: nothing would stop the thread at an earlier call.
     if (refused > 0) tracee->Resume(/*deliver=*/false);
     (void)FaultAt("armed");
     RETURN_IF_FAILED(AwaitStop(call, tracee));

@@ -1,5 +1,5 @@
-/* What call_stub_code.S and call_stub.cc share: the preprocessor reads this for both.
- */
+/* Definitions shared by call_stub_code.S and call_stub.cc: the preprocessor reads this
+ * file for both. */
 #ifndef ROCATTACH_INJECTOR_CALL_FRAME_H_
 #define ROCATTACH_INJECTOR_CALL_FRAME_H_
 
@@ -7,7 +7,7 @@
 #define CALL_STATE 8
 #define CALL_RESULT 16
 
-/* Values of its state; before the stub begins it is 0. */
+/* Values of CallBlock::state; 0 until the stub begins. */
 #define CALL_ENTERED 1
 #define CALL_RETURNED 2
 

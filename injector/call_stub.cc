@@ -19,7 +19,7 @@ namespace rocattach {
 namespace {
 
 // "RWACALLS" and "RWABLOCK" as bytes in memory.
-constexpr uint64_t kEndMark = 0x534c4c4143415752ull;
+constexpr uint64_t kCallEndMark = 0x534c4c4143415752ull;
 constexpr uint64_t kBlockMark = 0x4b434f4c42415752ull;
 
 // Must agree with the labels at the end of call_stub_code.S.
@@ -38,10 +38,10 @@ struct CallParameters {
 static_assert(offsetof(CallBlock, state) == CALL_STATE &&
               offsetof(CallBlock, result) == CALL_RESULT);
 
-constexpr uint64_t kAlignment = 64;  // of an xstate area
+constexpr uint64_t kXstateAlignment = 64;  // of an xstate area
 
 uint64_t RoundUp(uint64_t bytes) {
-  return (bytes + kAlignment - 1) & ~(kAlignment - 1);
+  return (bytes + kXstateAlignment - 1) & ~(kXstateAlignment - 1);
 }
 
 size_t CodeBytes() {
@@ -64,8 +64,8 @@ size_t CallStubBytes() {
 }
 
 uint64_t CallStackBytes(const CallSpec& spec) {
-  return CALL_GAP + kAlignment + RoundUp(sizeof(CallBlock)) + ArgumentBytes(spec) +
-         RoundUp(spec.xstate_bytes);
+  return CALL_GAP + kXstateAlignment + RoundUp(sizeof(CallBlock)) +
+         ArgumentBytes(spec) + RoundUp(spec.xstate_bytes);
 }
 
 absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec) {
@@ -80,7 +80,7 @@ absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec) {
   BuiltCall built;
   // From the lowest address on: xstate area, block, arguments.
   built.stack_address = RemoteAddress(
-      (spec.stack_pointer.value() - CallStackBytes(spec)) & ~(kAlignment - 1));
+      (spec.stack_pointer.value() - CallStackBytes(spec)) & ~(kXstateAlignment - 1));
   built.stack.assign(RoundUp(spec.xstate_bytes), '\0');
   built.block = built.stack_address + built.stack.size();
   CallBlock block;
@@ -88,7 +88,7 @@ absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec) {
   built.stack.append(reinterpret_cast<const char*>(&block), sizeof(block));
 
   CallParameters parameters = {};
-  // The address of an argument, which is put there; 0 for a null pointer.
+  // Appends an argument to the stack and returns its address; 0 for a null pointer.
   const auto place = [&built](const CallArgument& argument) -> uint64_t {
     if (!argument.has_value()) return 0;
     built.stack.resize(RoundUp(built.stack.size()));
@@ -104,7 +104,7 @@ absl::StatusOr<BuiltCall> BuildCall(const CallSpec& spec) {
   parameters.errno_location = spec.errno_location.value();
   parameters.function = spec.function.value();
   parameters.purpose = spec.purpose;
-  parameters.end_mark = kEndMark;
+  parameters.end_mark = kCallEndMark;
   if (CodeBytes() + sizeof(parameters) != CallStubBytes()) {
     return absl::InternalError("call_stub_code.S and CallParameters disagree");
   }
@@ -121,7 +121,7 @@ std::optional<CallInTarget> CallInRoom(absl::string_view room) {
     return std::nullopt;
   }
   std::memcpy(&parameters, room.data() + CodeBytes(), sizeof(parameters));
-  if (parameters.end_mark != kEndMark) return std::nullopt;
+  if (parameters.end_mark != kCallEndMark) return std::nullopt;
   return CallInTarget{RemoteAddress(parameters.return_ip),
                       RemoteAddress(parameters.block), parameters.purpose};
 }

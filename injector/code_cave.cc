@@ -6,13 +6,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "injector/remote_address.h"
 #include "injector/symbol_lookup.h"
 
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAlignment = 16;
+constexpr uint64_t kCaveAlignment = 16;
 // A target can map any number of files; checking all would hold it for too long.
 constexpr size_t kMaxCandidates = 24;
 
@@ -53,11 +53,11 @@ bool FindInMapping(const LibraryFacts& facts, uint64_t bias, const Mapping& mapp
   for (const ElfSegment& segment : facts.segments) {
     if (!segment.executable) continue;
     RemoteAddress tail(bias + segment.vaddr + segment.memsz);
-    RemoteAddress end((tail.value() + kPage - 1) & ~(kPage - 1));
+    RemoteAddress end((tail.value() + kPageBytes - 1) & ~(kPageBytes - 1));
     if (end <= tail || tail < mapping.start || end > mapping.end) continue;
-    // As much of the page's end as is needed, and no more: the target waits.
-    const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
-    char buffer[kPage];
+    // Only as much of the page's end as is needed: the target is waiting.
+    const size_t size = (bytes + kCaveAlignment - 1) & ~(kCaveAlignment - 1);
+    char buffer[kPageBytes];
     if (end - tail < size || !memory.Read(end - size, buffer, size).ok()) continue;
     const absl::string_view room(buffer, size);
     if (FreeBytesBegin(room) != 0 && !may_replace(room)) continue;
@@ -73,7 +73,7 @@ size_t FreeBytesBegin(absl::string_view tail) {
   size_t used = tail.size();
   while (used > 0 && tail[used - 1] == '\0') --used;
   // The end of the tail is the end of a page, so whole units count from there.
-  size_t free_bytes = (tail.size() - used) & ~(kAlignment - 1);
+  size_t free_bytes = (tail.size() - used) & ~(kCaveAlignment - 1);
   return tail.size() - free_bytes;
 }
 

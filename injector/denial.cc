@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSmallFile = 64 << 10;
 
-// Files of a machine, or of a test's.
+// Files of this machine, or of a test's file tree.
 class Files {
  public:
   explicit Files(absl::string_view root) : root_(root) {}
@@ -29,8 +29,8 @@ class Files {
     const std::string first = text->substr(0, text->find('\0'));
     return std::string(absl::StripAsciiWhitespace(first));
   }
-  // Of a process, "self" for this one. Where several security modules are stacked, each
-  // has a directory of its own.
+  // The security label of a process, "self" for this one. Where several security
+  // modules are stacked, each has a directory of its own.
   std::string Label(absl::string_view process, absl::string_view module) const {
     const std::string attributes = absl::StrCat("/proc/", process, "/attr/");
     std::string label = Read(absl::StrCat(attributes, module, "/current"));
@@ -108,7 +108,7 @@ std::string ExplainTraceDenial(pid_t pid, absl::string_view root) {
   const Files files(root);
   const std::string number = absl::StrCat(pid);
   const bool may_trace = MayTrace(files);
-  // The order of certainty: Yama's file and the capability leave no doubt.
+  // In order of certainty: Yama's file and the capability leave no doubt.
   std::string yama =
       YamaDenial(files.Read("/proc/sys/kernel/yama/ptrace_scope"), may_trace);
   if (!yama.empty()) return yama;

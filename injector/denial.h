@@ -1,4 +1,4 @@
-// Why the kernel refuses what an attach needs: privileges, Yama, SELinux or AppArmor.
+// Explains what denies an attach: privileges, Yama, SELinux or AppArmor.
 #ifndef ROCATTACH_INJECTOR_DENIAL_H_
 #define ROCATTACH_INJECTOR_DENIAL_H_
 
@@ -10,18 +10,18 @@
 
 namespace rocattach {
 
-// The kernel tells only that it refuses (EPERM, EACCES). These functions read what
-// decides about it, below `root` (empty: this machine), and return a sentence with the
-// likely cause and the remedy.
+// The kernel reports a denial without a reason (EPERM, EACCES). These functions read
+// the settings that decide about it, below `root` (empty: this machine), and return a
+// sentence with the likely cause and the remedy.
 
-// This process may not trace or inspect process `pid`.
+// Explains why this process may not trace or inspect process `pid`.
 std::string ExplainTraceDenial(pid_t pid, absl::string_view root = "");
 
-// True if a message of the dynamic loader speaks of a missing permission.
+// True if a message of the dynamic loader mentions a missing permission.
 bool SpeaksOfDenial(absl::string_view error);
 
-// Process `pid` may not open or map the collector. Empty if no security module confines
-// the process.
+// Explains why process `pid` may not open or map the collector. Empty if no security
+// module confines the process.
 std::string ExplainLoadDenial(pid_t pid, absl::string_view root = "");
 
 }  // namespace rocattach

@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-// Not a name that begins like that of a collector's shared memory.
+// Must not begin like the name of a collector's shared memory.
 constexpr char kReportName[] = "librocattach-report";
 
 AttachFailure NoSocket(absl::string_view call, int64_t result) {
@@ -45,7 +45,7 @@ StepResult RunToSocket(const DescriptorReceiver& receiver, uint64_t deadline_ns,
   for (;;) {
     SystemCallStop stop;
     RETURN_IF_FAILED(receiver.tracee->RunToSystemCall(deadline_ns, shares_cpu, &stop));
-    // Others are the stub's earlier ones, or those of a signal handler.
+    // Other stops belong to earlier calls of the stub, or to a signal handler.
     if (stop.ip == bound && !stop.at_end) (void)FaultAt("bind-entry");
     if (!stop.at_end) continue;
     if (stop.ip == made && stop.result < 0) return NoSocket("socket", stop.result);
@@ -55,8 +55,8 @@ StepResult RunToSocket(const DescriptorReceiver& receiver, uint64_t deadline_ns,
   }
 }
 
-// The calling thread in another network namespace, to make a socket there: names of
-// sockets belong to a namespace.
+// Moves the calling thread to another network namespace, to make a socket there: names
+// of sockets belong to a namespace.
 class NetworkVisit {
  public:
   StepResult Begin(pid_t tid) {
@@ -98,7 +98,7 @@ StepResult MakeSocket(pid_t tid, UniqueFd* socket_fd) {
   return socket_fd->valid() ? StepOk() : NotSent("socket", error);
 }
 
-// Of a fixed size, so that a target can use no more memory of ours.
+// The file has a fixed size, so that a target cannot use more of our memory.
 StepResult MakeReport(UniqueFd* report) {
   report->reset(memfd_create(kReportName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!report->valid() ||

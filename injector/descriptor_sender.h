@@ -1,4 +1,4 @@
-// Gives a target the collector's file without a path that it could see.
+// Sends a target the collector's file, where the target sees no path to it.
 #ifndef ROCATTACH_INJECTOR_DESCRIPTOR_SENDER_H_
 #define ROCATTACH_INJECTOR_DESCRIPTOR_SENDER_H_
 
@@ -24,21 +24,21 @@ struct DescriptorReceiver {
   Tracee* tracee = nullptr;
 };
 
-// Lets the thread run until the stub's socket has its name, sends `descriptor` there,
-// and leaves the thread stopped. If this process ends at any point, or if this fails,
-// the thread runs on: it finds nothing in its socket, closes it, and loads nothing.
+// Lets the thread run until the stub's socket is bound, sends `descriptor` there, and
+// leaves the thread stopped. If this process ends at any point, or if this fails, the
+// thread runs on: it finds nothing in its socket, closes it, and loads nothing.
 // *report: a file to which the stub writes why a load has failed (ReadLoadError).
 //
-// No descriptor is taken from the target: closing one may block, for as long as its
-// user likes.
+// No descriptor is taken from the target: closing such a descriptor may block for as
+// long as the target's user wants.
 //
 // `shares_cpu`: as for Tracee::WaitForStop. kResourceLimit or kCollectorMissing if the
-// process may not have such a socket; kStopTimeout if the thread did not get there in
+// process may not have such a socket; kStopTimeout if the thread did not bind it in
 // time.
 StepResult SendDescriptor(const DescriptorReceiver& receiver, int descriptor,
                           uint64_t deadline_ns, bool shares_cpu, UniqueFd* report);
 
-// What the stub has written to `report`: the text of dlerror; empty if nothing.
+// The text of dlerror that the stub has written to `report`; empty if there is none.
 std::string ReadLoadError(int report);
 
 }  // namespace rocattach

@@ -31,7 +31,7 @@ struct ElfFunction {
 
 class ElfImage {
  public:
-  // How positions in the source relate to the image: a file has bytes at their
+  // Relation between positions in the source and the image: a file has bytes at their
   // p_offset, a loaded image has them at their p_vaddr.
   enum class Form { kFile, kMemory };
 
@@ -40,7 +40,7 @@ class ElfImage {
   static constexpr size_t kMaxDynamicEntries = 4096;
   static constexpr uint32_t kMaxHashBuckets = 1u << 24;
   static constexpr size_t kMaxChain = 1u << 14;        // symbols compared for one name
-  static constexpr size_t kMaxName = 128;              // of a symbol that is looked for
+  static constexpr size_t kMaxName = 128;              // length of a symbol to be found
   static constexpr size_t kMaxRelocations = 1u << 16;  // searched for slots
 
   // Reads headers and the dynamic section. `source` must outlive the image. `bias` is
@@ -54,14 +54,14 @@ class ElfImage {
   // All PT_LOADs, in the order of the file.
   const std::vector<ElfSegment>& segments() const { return segments_; }
 
-  // A global function by name, through DT_GNU_HASH or DT_HASH. Of several versions, the
-  // default one. NOT_FOUND: not exported, or only as a hidden old version.
-  // UNIMPLEMENTED: an IFUNC, whose address only the target knows, or no hash table.
+  // A global function by name, through DT_GNU_HASH or DT_HASH, in its default version.
+  // NOT_FOUND: not exported, or only as a hidden old version. UNIMPLEMENTED: an IFUNC,
+  // whose address only the target knows, or no hash table.
   absl::StatusOr<ElfFunction> FindFunction(absl::string_view name) const;
 
-  // Where the image keeps the address of each of `names`, symbols that it binds at
-  // runtime: linked addresses of 8-byte words that ld.so fills in, 0 where it has none.
-  // If there are several, the first one.
+  // Finds the slots in which the image keeps the addresses of `names`, symbols that it
+  // binds at runtime. Returns the linked addresses of these 8-byte words, which ld.so
+  // fills in; 0 for a name without a slot. If a name has several, the first one.
   absl::StatusOr<std::vector<uint64_t>> FindSlots(
       absl::Span<const absl::string_view> names) const;
 
@@ -73,8 +73,8 @@ class ElfImage {
   // Linked address of the index of unwind information (PT_GNU_EH_FRAME), 0: none.
   uint64_t eh_frame_header() const { return eh_frame_header_; }
 
-  // Where the byte linked at `vaddr` lies in the file; NOT_FOUND if it is not in the
-  // file.
+  // Offset in the file of the byte that is linked at `vaddr`; NOT_FOUND if the byte is
+  // not in the file.
   absl::StatusOr<uint64_t> FileOffset(uint64_t vaddr) const;
 
  private:
@@ -95,7 +95,7 @@ class ElfImage {
   absl::Status SearchGnuHash(absl::string_view name, Search* search) const;
   absl::Status SearchSysvHash(absl::string_view name, Search* search) const;
   absl::Status Consider(uint64_t index, absl::string_view name, Search* search) const;
-  // One table of relocations.
+  // Searches one table of relocations.
   absl::Status SearchRelocations(uint64_t table, uint64_t bytes,
                                  absl::Span<const absl::string_view> names,
                                  std::vector<uint64_t>* slots) const;

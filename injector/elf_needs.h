@@ -26,7 +26,7 @@ absl::StatusOr<ElfNeeds> ReadElfNeeds(const std::string& path);
 // The highest GLIBC_x.y[.z] among the imported versions; empty if there is none.
 std::string HighestGlibcVersion(const ElfNeeds& needs);
 
-// Is `version` ("GLIBC_2.17") newer than `limit`? Compared as numbers, part by part.
+// True if `version` ("GLIBC_2.17") is newer than `limit`, compared part by part.
 bool NewerGlibcVersion(absl::string_view version, absl::string_view limit);
 
 }  // namespace rocattach

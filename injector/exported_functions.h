@@ -13,10 +13,10 @@
 
 namespace rocattach {
 
-// The addresses in process `pid` of these functions of the library whose code `mapping`
-// is, in their order; null for one that the library does not export. Each lies in
-// `mapping`, and the code there is the file's; INVALID_ARGUMENT if not. Other errors
-// are those of reading the process and of parsing the file.
+// Finds functions of the library whose code is at `mapping` in process `pid`. Returns
+// their addresses in the order of `names`; null for one that the library does not
+// export. Each address lies in `mapping`, and the code there is the file's; otherwise
+// INVALID_ARGUMENT. Other errors come from reading the process and parsing the file.
 absl::StatusOr<std::vector<RemoteAddress>> FindExportedFunctions(
     pid_t pid, const Mapping& mapping, std::initializer_list<const char*> names);
 

@@ -1,5 +1,5 @@
-// Why one step of an attach failed. The steps return it; attach.cc turns it into the
-// AttachOutcome of the current stage.
+// The reason why one step of an attach failed. The steps return it; attach_run.cc turns
+// it into the AttachOutcome of the current stage.
 #ifndef ROCATTACH_INJECTOR_FAILURE_H_
 #define ROCATTACH_INJECTOR_FAILURE_H_
 

@@ -1,4 +1,4 @@
-// Which file, and whether its contents may have been replaced.
+// Identifies a file, and shows whether its contents may have been replaced.
 #ifndef ROCATTACH_INJECTOR_FILE_IDENTITY_H_
 #define ROCATTACH_INJECTOR_FILE_IDENTITY_H_
 

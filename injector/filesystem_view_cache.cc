@@ -21,8 +21,8 @@ ThreadStatus Nobody() {
   return nobody;
 }
 
-// Only root can put another file there: root owns every directory of the path, and
-// others can write to none of them, or only without replacing root's entries (sticky).
+// True if only root can put another file there: root owns each directory of the path,
+// and others cannot write to it, or only without replacing root's entries (sticky).
 bool IsSettled(pid_t pid, const std::string& path) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) return false;

@@ -1,4 +1,4 @@
-// A short-lived cache of where any user may load the collector.
+// A short-lived cache of whether any user may load the collector, per file system view.
 #ifndef ROCATTACH_INJECTOR_FILESYSTEM_VIEW_CACHE_H_
 #define ROCATTACH_INJECTOR_FILESYSTEM_VIEW_CACHE_H_
 

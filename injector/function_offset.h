@@ -1,5 +1,5 @@
-// From the name of an exported function to its offset in the file, where a uprobe is
-// attached.
+// Finds the offset in the file of an exported function by its name; that is where a
+// uprobe is attached.
 #ifndef ROCATTACH_INJECTOR_FUNCTION_OFFSET_H_
 #define ROCATTACH_INJECTOR_FUNCTION_OFFSET_H_
 
@@ -14,8 +14,8 @@ namespace rocattach {
 // "hsa_init"). The caller keeps the descriptor, whose position does not change; it may
 // refer to any file that a target mapped, so its contents are not trusted.
 // INVALID_ARGUMENT: not an ELF file, or a broken one. UNIMPLEMENTED: another class,
-// byte order or machine, an IFUNC, no hash table. NOT_FOUND: exports no such function.
-// OUT_OF_RANGE: truncated, or beyond the parser's limits.
+// byte order or machine, an IFUNC, no hash table. NOT_FOUND: the file exports no such
+// function. OUT_OF_RANGE: truncated, or beyond the parser's limits.
 absl::StatusOr<uint64_t> FindFunctionFileOffset(int fd, absl::string_view function);
 
 }  // namespace rocattach

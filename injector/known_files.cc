@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "injector/collector_name.h"
+#include "injector/mapped_collector.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 

@@ -1,4 +1,4 @@
-// Which of a process's files matter to an attach, learned once from /proc.
+// The files of a process that matter to an attach, learned once from /proc.
 #ifndef ROCATTACH_INJECTOR_KNOWN_FILES_H_
 #define ROCATTACH_INJECTOR_KNOWN_FILES_H_
 
@@ -22,14 +22,14 @@
 
 namespace rocattach {
 
-// The kernel describes a held process by the numbers of its files (rocattach_layout).
-// What those files are is read from /proc for the first process that maps them; from
+// The kernel side describes the files of a held process by numbers (rocattach_layout).
+// Which files these are is read from /proc for the first process that maps them; from
 // then on an attach does not read the mappings from /proc. Thread-safe.
 class KnownFiles {
  public:
   static constexpr size_t kMaxFiles = 4096;
 
-  // What is recorded in the kernel about a file.
+  // A file and the kind that is recorded for it in the kernel.
   struct Judgement {
     rocattach_file_key file = {};
     rocattach_file_kind kind = ROCATTACH_FILE_UNKNOWN;
@@ -40,8 +40,8 @@ class KnownFiles {
   // a collector, an emulator, too many files.
   std::optional<Maps> MapsOf(const rocattach_layout& layout) const;
 
-  // Learns from `maps`, all mappings of process `pid`. `facts` finds what is in
-  // libraries. Returns what to record in the kernel.
+  // Learns from `maps`, all mappings of process `pid`. `facts` finds and caches the
+  // facts of libraries. Returns what is to be recorded in the kernel.
   std::vector<Judgement> Learn(pid_t pid, const rocattach_layout& layout,
                                const Maps& maps, absl::string_view collector_path,
                                LibraryCache* facts);

@@ -11,13 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "injector/byte_source.h"
 #include "injector/mapped_file.h"
+#include "injector/remote_address.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
-
-constexpr uint64_t kPage = 4096;
 
 // mov $SYS_rt_sigreturn, %rax; syscall: all of glibc's __restore_rt.
 constexpr absl::string_view kSignalReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
@@ -50,8 +49,8 @@ std::vector<uint64_t> FindSignalReturns(const ByteSource& source,
   return found;
 }
 
-// What only a C library has. One that was built differently lacks these; an attach then
-// works without them.
+// Reads the facts that only a C library has. One that was built differently may lack
+// them; an attach then works without them.
 void ReadLibcFacts(const ByteSource& source, const ElfImage& image,
                    LibraryFacts* facts) {
   if (auto slots = image.FindSlots({"_rtld_global", "malloc"}); slots.ok()) {
@@ -68,8 +67,8 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
   facts->segments = image.segments();
   for (size_t i = 0; i < facts->functions.size(); ++i) {
     auto found = image.FindFunction(LibcFunctionName(static_cast<LibcFunction>(i)));
-    // Not every library has them; one where this is unknown (no hash table, IFUNC)
-    // counts as not having them. A broken table is an error.
+    // Not every library has them; if this cannot be told (no hash table, IFUNC), the
+    // library counts as not having them. A broken table is an error.
     if (found.ok()) {
       facts->functions[i] = found->vaddr;
       ASSIGN_OR_RETURN(uint64_t offset, image.FileOffset(found->vaddr));
@@ -161,13 +160,13 @@ absl::StatusOr<uint64_t> LoadBias(const LibraryFacts& facts, const Mapping& mapp
   for (const ElfSegment& segment : facts.segments) {
     if (!segment.executable) continue;
     // ld.so maps from the page of p_offset; mprotect may have split the mapping since.
-    uint64_t begin = segment.offset & ~(kPage - 1);
+    uint64_t begin = segment.offset & ~(kPageBytes - 1);
     if (mapping.offset < begin || mapping.offset >= segment.offset + segment.filesz) {
       continue;
     }
     uint64_t bias =
         mapping.start.value() - mapping.offset + segment.offset - segment.vaddr;
-    if (bias % kPage != 0) continue;
+    if (bias % kPageBytes != 0) continue;
     return bias;
   }
   return absl::InvalidArgumentError(

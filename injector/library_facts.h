@@ -1,4 +1,4 @@
-// What an attach needs to know of one library file, found once and cached.
+// The facts about one library file that an attach needs, found once and cached.
 #ifndef ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
 #define ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
 
@@ -46,14 +46,14 @@ struct LibraryFacts {
   using Code = std::array<char, kCodeBytes>;
   std::array<Code, static_cast<size_t>(LibcFunction::kCount)> code = {};
 
-  // The rest is filled in for a C library only, and 0 or empty where it was not found.
-  // Where it keeps the addresses of ld.so's `_rtld_global` and of the malloc that the
-  // program uses.
+  // The rest is filled in for a C library only; 0 or empty where it was not found.
+  // Linked addresses of the slots that hold the addresses of ld.so's `_rtld_global` and
+  // of the malloc that the program uses.
   uint64_t loader_state_slot = 0;
   uint64_t malloc_slot = 0;
   // Offset in `_rtld_global` at which the loader's locks were found, 0: not yet.
   mutable std::atomic<uint32_t> loader_locks_offset = 0;
-  // What signal handlers return to.
+  // Linked addresses of the code to which signal handlers return.
   std::vector<uint64_t> signal_returns;
 
   uint64_t function(LibcFunction which) const {
@@ -61,8 +61,8 @@ struct LibraryFacts {
   }
 };
 
-// Which file, and which version of its contents: a file that was changed in place, or
-// one that reuses the inode of a deleted one, has other facts.
+// Identifies a file and one version of its contents: a file that was changed in place,
+// or one that reuses the inode of a deleted one, has other facts.
 struct LibraryKey {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -94,7 +94,7 @@ class LibraryCache {
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     pid_t pid, const Mapping& mapping, LibraryCache* cache);
 
-// Where the library was loaded: the number to add to its linked addresses, from any
+// The load bias: the number to add to the library's linked addresses, from any
 // executable mapping of it. INVALID_ARGUMENT if no executable segment explains the
 // mapping.
 absl::StatusOr<uint64_t> LoadBias(const LibraryFacts& facts, const Mapping& mapping);

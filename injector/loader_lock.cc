@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/fault.h"
+#include "injector/remote_address.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 // glibc 2.36 has 4,336 bytes, others a few hundred more or less.
 constexpr size_t kMaxState = 6 * 1024;
 constexpr uint64_t kMaxNamespaces = 16;  // DL_NNS
@@ -57,7 +57,7 @@ std::string ReadState(const TargetMemory& memory, RemoteAddress address) {
   while (done < state.size()) {
     const RemoteAddress at = address + done;
     const size_t part =
-        std::min<size_t>(state.size() - done, kPage - at.value() % kPage);
+        std::min<size_t>(state.size() - done, kPageBytes - at.value() % kPageBytes);
     if (!memory.Read(at, state.data() + done, part).ok()) break;
     done += part;
   }
@@ -65,8 +65,8 @@ std::string ReadState(const TargetMemory& memory, RemoteAddress address) {
   return state;
 }
 
-// Who holds the mutex, as the target's own namespace numbers threads; 0: none; -1:
-// a thread that has just taken it.
+// The thread that holds the mutex, by its number in the target's own namespace; 0:
+// none; -1: a thread that has just taken it.
 absl::StatusOr<int32_t> OwnerOf(const TargetMemory& memory, RemoteAddress mutex) {
   Mutex copy;
   if (absl::Status status = memory.Read(mutex, &copy, sizeof(copy)); !status.ok()) {
@@ -86,7 +86,7 @@ LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address) {
     if (namespaces == 0 || namespaces > kMaxNamespaces) continue;
     const char* first = state.data() + at + sizeof(namespaces);
     if (!IsRecursiveMutex(first) || !IsRecursiveMutex(first + sizeof(Mutex))) continue;
-    if (found.known()) return {};  // which of the two is not known
+    if (found.known()) return {};  // two matches: the choice would be a guess
     found.load = address + at + sizeof(namespaces);
     found.list = found.load + sizeof(Mutex);
     found.seen_free = IsFree(first) && IsFree(first + sizeof(Mutex));
@@ -130,7 +130,7 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
       }
       if (*found == 0) continue;
       if (!self.has_value()) {
-        // Only now, since reading a file of /proc takes time.
+        // Only here, since reading a file of /proc takes time.
         auto status = ReadThreadStatus(pid, tid);
         if (!status.ok()) {
           return AttachFailure{AttachReason::kTargetExited, ESRCH,
@@ -138,7 +138,7 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
         }
         self = status->inner_tid;
       }
-      // A constructor that calls hsa_init itself may load libraries.
+      // A constructor that calls hsa_init may itself load libraries.
       if (*found != *self) {
         owner = *found;
       } else if (blocked) {

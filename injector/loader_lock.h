@@ -22,7 +22,7 @@ struct LoaderLocks {
   RemoteAddress list;
 
   bool known() const { return !load.is_null(); }
-  // Free when they were found.
+  // True if both were free when they were found.
   bool seen_free = false;
 };
 
@@ -37,12 +37,12 @@ LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
 // The same in a copy of `_rtld_global`, which begins at `address`.
 LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address);
 
-// Waits until no other thread holds one of them, for which the stopped thread `tid` of
-// `pid` would wait. A lock that is held is checked again each millisecond until
-// `deadline_ns` (CLOCK_BOOTTIME), since most holders soon release it. A thread that
-// calls the runtime may hold them itself, in a constructor. One that is `blocked` in a
-// system call may not: it could be inside the loader. kLoaderBusy, kUnsafeContext,
-// kMemoryAccess.
+// Waits until no other thread holds one of the locks, so that the stopped thread `tid`
+// of `pid` would not wait for it. A lock that is held is checked again each millisecond
+// until `deadline_ns` (CLOCK_BOOTTIME), since most holders soon release it. A thread
+// that calls the runtime may hold the locks itself, in a constructor. One that is
+// `blocked` in a system call may not: it could be inside the loader. kLoaderBusy,
+// kUnsafeContext, kMemoryAccess.
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
                               const LoaderLocks& locks, uint64_t deadline_ns,
                               bool blocked = false);

@@ -1,9 +1,8 @@
 #include "injector/mapped_collector.h"
 
 #include "absl/strings/str_cat.h"
-#include "injector/collector_name.h"
 #include "userspace/abi/shared_memory.h"
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
@@ -31,8 +30,8 @@ void Examine(const TargetMemory& memory, const ProcessId& process, pid_t inner_p
   }
   collector->owner = control.pid;
   collector->by_attacher = control.by_attacher != 0;
-  // The number of a window is its time. A child in a PID namespace of its own may have
-  // the number that its parent has in another one.
+  // The number of a window is the time when it was opened. A child in a PID namespace
+  // of its own may have the same ID there as its parent has in another one.
   collector->inherited = control.pid != inner_pid ||
                          control.window_id / ClockTickNs() < process.start_ticks;
   if (collector->inherited) {

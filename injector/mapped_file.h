@@ -30,8 +30,8 @@ absl::StatusOr<UniqueFd> OpenRootOf(pid_t pid);
 // resolved inside that root, magic links are refused.
 absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags);
 
-// The same for a regular file, to be read. Nothing else is opened, because to open a
-// device may have effects; INVALID_ARGUMENT says that it is no regular file.
+// The same for a regular file, for reading. Nothing else is opened, because opening a
+// device may have effects; INVALID_ARGUMENT if it is not a regular file.
 absl::StatusOr<UniqueFd> OpenRegularInRoot(int root, const std::string& path);
 
 }  // namespace rocattach

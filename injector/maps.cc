@@ -180,7 +180,7 @@ absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around) {
   if (FaultAt("maps-query") || !query.AddExecutableFiles().ok() ||
       !query.AddShared().ok() || (!around.is_null() && !query.AddAround(around).ok()))
     return Read(pid);
-  return query.Take();
+  return query.Finish();
 }
 
 Maps Maps::Of(std::vector<Mapping> mappings) {

@@ -29,11 +29,11 @@ struct Mapping {
   uint32_t device_major = 0;
   uint32_t device_minor = 0;
   uint64_t inode = 0;  // 0: not a file
-  // As the kernel printed it, without " (deleted)": a newline in a name is \012. Valid
+  // As the kernel printed it, without " (deleted)"; a newline in a name is \012. Valid
   // as long as the Maps that it came from.
   absl::string_view path;
   bool deleted = false;
-  // What is in the file, if that is known already.
+  // The facts about the file, if they are known already.
   std::shared_ptr<const LibraryFacts> facts;
 
   bool Contains(RemoteAddress address) const {
@@ -41,7 +41,7 @@ struct Mapping {
   }
   // After the last '/', or all of it.
   absl::string_view basename() const;
-  // A part of a file, and not a name in brackets, a pipe or a memfd's "/memfd:…".
+  // True for a file, memfds ("/memfd:…") included; not for a pipe or name in brackets.
   bool is_file() const { return inode != 0 && !path.empty() && path[0] == '/'; }
   bool SameFile(const Mapping& other) const {
     return inode == other.inode && device_major == other.device_major &&
@@ -57,11 +57,11 @@ class Maps {
 
   // Reads the maps of `pid`.
   static absl::StatusOr<Maps> Read(pid_t pid);
-  // Only what an attach needs: executable mappings of files, shared mappings, and the
-  // one around `around` if that is not null (a stack is not a file). Where the kernel
-  // supports queries (6.11 and later), each of these mappings takes about a microsecond
-  // and the others nothing, which matters for a process with thousands of mappings;
-  // elsewhere the same as Read.
+  // Reads only what an attach needs: executable mappings of files, shared mappings, and
+  // the mapping around `around` if that is not null (a stack is not a file). Where the
+  // kernel supports queries (6.11 and later), each of these mappings takes about a
+  // microsecond and the others nothing, which matters for a process with thousands of
+  // mappings; on older kernels this is the same as Read.
   static absl::StatusOr<Maps> ReadFiles(pid_t pid,
                                         RemoteAddress around = RemoteAddress());
   // Parses the text of a maps file. Six fixed fields, then the path to the end of the
@@ -73,7 +73,7 @@ class Maps {
   static Maps Of(std::vector<Mapping> mappings);
 
   const std::vector<Mapping>& mappings() const { return mappings_; }
-  // All mappings of the process are here.
+  // True if these are all mappings of the process.
   bool whole() const { return whole_; }
   // The mapping around `address`, null if there is none.
   const Mapping* Find(RemoteAddress address) const;

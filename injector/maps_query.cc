@@ -39,10 +39,10 @@ struct ProcmapQuery {
 static_assert(sizeof(ProcmapQuery) == 104, "the kernel's struct procmap_query");
 constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 
-constexpr uint64_t kReadable = 0x01;
-constexpr uint64_t kWritable = 0x02;
-constexpr uint64_t kExecutable = 0x04;
-constexpr uint64_t kShared = 0x08;
+constexpr uint64_t kVmaReadable = 0x01;
+constexpr uint64_t kVmaWritable = 0x02;
+constexpr uint64_t kVmaExecutable = 0x04;
+constexpr uint64_t kVmaShared = 0x08;
 constexpr uint64_t kCoveringOrNext = 0x10;
 constexpr uint64_t kFileBacked = 0x20;
 
@@ -50,10 +50,10 @@ Mapping FromQuery(const ProcmapQuery& query) {
   Mapping mapping;
   mapping.start = RemoteAddress(query.vma_start);
   mapping.end = RemoteAddress(query.vma_end);
-  mapping.readable = (query.vma_flags & kReadable) != 0;
-  mapping.writable = (query.vma_flags & kWritable) != 0;
-  mapping.executable = (query.vma_flags & kExecutable) != 0;
-  mapping.is_private = (query.vma_flags & kShared) == 0;
+  mapping.readable = (query.vma_flags & kVmaReadable) != 0;
+  mapping.writable = (query.vma_flags & kVmaWritable) != 0;
+  mapping.executable = (query.vma_flags & kVmaExecutable) != 0;
+  mapping.is_private = (query.vma_flags & kVmaShared) == 0;
   mapping.offset = query.vma_offset;
   mapping.device_major = query.dev_major;
   mapping.device_minor = query.dev_minor;
@@ -106,11 +106,11 @@ absl::Status MapsQuery::AddAll(uint64_t flags) {
 }
 
 absl::Status MapsQuery::AddExecutableFiles() {
-  return AddAll(kExecutable | kFileBacked);
+  return AddAll(kVmaExecutable | kFileBacked);
 }
 
 absl::Status MapsQuery::AddShared() {
-  return AddAll(kShared | kFileBacked);
+  return AddAll(kVmaShared | kFileBacked);
 }
 
 absl::Status MapsQuery::AddAround(RemoteAddress address) {
@@ -118,7 +118,7 @@ absl::Status MapsQuery::AddAround(RemoteAddress address) {
   return Query(address.value(), 0, &end);
 }
 
-Maps MapsQuery::Take() {
+Maps MapsQuery::Finish() {
   Maps maps;
   maps.whole_ = false;
   maps.text_ = std::make_unique<const std::string>(std::move(names_));

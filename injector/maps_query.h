@@ -26,12 +26,12 @@ class MapsQuery {
   // NOT_FOUND: nothing is mapped there.
   absl::Status AddAround(RemoteAddress address);
 
-  // What was collected, in rising order, each mapping once.
-  Maps Take();
+  // The collected mappings, in rising order, each one once.
+  Maps Finish();
 
  private:
   absl::Status AddAll(uint64_t flags);
-  // The mapping at or (with the flag for it) after `address`; NOT_FOUND: no more.
+  // Adds the mapping at or (with the flag for it) after `address`; NOT_FOUND: no more.
   absl::Status Query(uint64_t address, uint64_t flags, uint64_t* end);
 
   struct Name {
@@ -42,7 +42,7 @@ class MapsQuery {
   int fd_;
   std::string names_;
   std::vector<Mapping> mappings_;
-  std::vector<Name> name_of_;  // of the mapping with the same index
+  std::vector<Name> name_of_;  // with the index of the mapping
 };
 
 }  // namespace rocattach

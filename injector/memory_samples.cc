@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-// Of a function: as many as tell it from another one.
+// Bytes of a function: enough to tell it from another one.
 constexpr size_t kSampleBytes = 32;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Bytes of a target as they were, to tell later whether they still are.
+// Samples of a target's memory, to tell later whether it is still the same.
 #ifndef ROCATTACH_INJECTOR_MEMORY_SAMPLES_H_
 #define ROCATTACH_INJECTOR_MEMORY_SAMPLES_H_
 
@@ -17,11 +17,11 @@ class MemorySamples {
  public:
   bool empty() const { return samples_.empty(); }
   void clear() { samples_.clear(); }
-  // What is there now, or should be.
+  // Adds the bytes that are there now, or that should be there.
   void Add(RemoteAddress address, std::string bytes) {
     samples_.push_back({address, std::move(bytes)});
   }
-  // The beginnings of the functions, read now.
+  // Adds the beginnings of the functions, read now.
   absl::Status AddFunctions(const LoaderFunctions& functions,
                             const TargetMemory& memory);
   // False if any of them differs or cannot be read.

@@ -1,4 +1,4 @@
-// How an attach ended: stage, reason, errno, whether to try again, and whether the
+// The outcome of an attach: stage, reason, errno, whether to try again, and whether the
 // target was changed. A record, not an error string, so that verdicts can be counted.
 #ifndef ROCATTACH_INJECTOR_OUTCOME_H_
 #define ROCATTACH_INJECTOR_OUTCOME_H_
@@ -12,7 +12,7 @@
 
 namespace rocattach {
 
-// How far the attach got.
+// The stage that the attach reached.
 enum class AttachStage : uint8_t {
   kCheck = 0,     // inspecting the target, nothing requested yet
   kSeize = 1,     // PTRACE_SEIZE
@@ -25,7 +25,7 @@ enum class AttachStage : uint8_t {
   kDone = 8,
 };
 
-// Why it ended there.
+// The reason why it ended there.
 enum class AttachReason : uint8_t {
   kNone = 0,
   kTargetExited = 1,
@@ -60,8 +60,8 @@ enum class AttachReason : uint8_t {
   // Forked from an attached process while the runtime was open: it cannot use GPUs.
   kInheritedRuntime = 29,
   kSeccompFilter = 30,       // a filter of the thread would kill it during the load
-  kForeignThread = 31,       // the thread is not the C library's, or shares its storage
-  kSystemCallDispatch = 32,  // the process is sent its system calls (SIGSYS)
+  kForeignThread = 31,       // not made by the C library, or its storage is shared
+  kSystemCallDispatch = 32,  // the process's system calls become signals (SIGSYS)
   kSanitizer = 33,           // a running process with a sanitizer
   kTranslated = 34,          // an emulator or another translator runs the program
 };
@@ -71,8 +71,8 @@ struct AttachOutcome {
   AttachReason reason = AttachReason::kNone;
   int error = 0;           // errno of the failing call, 0 if none
   bool retryable = false;  // a later try may succeed
-  // Memory or registers were written. If it failed, the memory was restored, unless
-  // the detail says otherwise.
+  // True if memory or registers were written. After a failure the memory was restored,
+  // unless the detail says otherwise.
   bool target_modified = false;
   // The calling thread still traces the target and must end: see attach.h.
   bool tracer_must_exit = false;
@@ -86,8 +86,8 @@ struct AttachOutcome {
   uint64_t stub_address = 0;
   uint64_t stub_stack_pointer = 0;
 
-  // Where a stub that was sent a file reports a failed load (ReadLoadError); null for
-  // others.
+  // The file in which a stub that was sent the collector reports a failed load
+  // (ReadLoadError); null for other stubs.
   std::shared_ptr<const UniqueFd> load_report;
 
   bool ok() const { return stage == AttachStage::kDone; }
@@ -96,7 +96,7 @@ struct AttachOutcome {
 // Stable lower-case names, as used in the stream, in JSON and in metrics.
 absl::string_view AttachStageName(AttachStage stage);
 absl::string_view AttachReasonName(AttachReason reason);
-// One sentence for users: what it means and what they can do.
+// One sentence for users: what the reason means and what they can do.
 absl::string_view AttachReasonHelp(AttachReason reason);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// What an attach to a running process finds out before it stops a thread.
+// The facts that an attach to a running process finds before it stops a thread.
 #ifndef ROCATTACH_INJECTOR_PREPARED_TARGET_H_
 #define ROCATTACH_INJECTOR_PREPARED_TARGET_H_
 
@@ -15,15 +15,15 @@ class PreparedTarget {
   bool ready() const { return !samples_.empty(); }
   const TargetFacts& facts() const { return facts_; }
 
-  // Takes over the facts, all of which are set, and what StillHolds compares.
+  // Takes the facts, all of which must be set, and samples the memory for StillHolds.
   StepResult Set(TargetFacts facts);
-  // Whether the functions and the cave are in memory as they were.
+  // True if the functions and the cave are in memory as they were.
   bool StillHolds() const { return samples_.StillHold(*facts_.memory); }
-  // The facts, once.
+  // Moves the facts out, once.
   TargetFacts Take();
 
  private:
-  TargetFacts facts_;  // `maps` has the whole process
+  TargetFacts facts_;  // `maps` covers the whole process
   MemorySamples samples_;
 };
 

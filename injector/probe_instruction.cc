@@ -124,7 +124,7 @@ const char* RefusedTwoByteOpcode(uint8_t opcode) {
   }
 }
 
-// Branches that the kernel emulates, which it does not do for 16-bit operands.
+// Branches that the kernel emulates, but not with 16-bit operands.
 bool IsRelativeBranch(uint8_t opcode) {
   return opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb || (opcode & 0xf0) == 0x70;
 }
@@ -157,7 +157,7 @@ std::string RefusedByUprobes(absl::Span<const uint8_t> code) {
     return Name(RefusedTwoByteOpcode(second));
   }
   if (short_operands && IsRelativeBranch(opcode)) return "a branch of 16 bits";
-  // It masks the exception through which the kernel regains the thread.
+  // It masks the exception through which the kernel regains control of the thread.
   if (opcode == 0x8e && has_next && (code[at + 1] >> 3 & 7) == 2) return "mov to ss";
   return Name(RefusedOpcode(opcode));
 }

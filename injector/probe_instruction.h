@@ -1,4 +1,4 @@
-// Whether an instruction can carry a uprobe.
+// Checks whether an instruction can carry a uprobe.
 #ifndef ROCATTACH_INJECTOR_PROBE_INSTRUCTION_H_
 #define ROCATTACH_INJECTOR_PROBE_INSTRUCTION_H_
 

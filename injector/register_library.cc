@@ -26,7 +26,7 @@ absl::Status Resolve(pid_t pid, const Mapping& mapping, RegisterLibrary* library
                        {"rocprofiler_register_attach", "rocprofiler_register_detach"}));
   if (functions[0].is_null() || functions[1].is_null()) {
     library->cannot_attach = true;
-    // Not NOT_FOUND, which is what files of a process that has ended are.
+    // Not NOT_FOUND, which stands for files of a process that has ended.
     return absl::UnimplementedError(
         absl::StrCat("the rocprofiler-register of process ", pid, " (", mapping.path,
                      ") is too old for attaching tool libraries: it has no "

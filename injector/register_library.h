@@ -16,7 +16,7 @@ struct RegisterLibrary {
   std::string path;      // in the target's root
   RemoteAddress attach;  // rocprofiler_register_attach
   RemoteAddress detach;  // rocprofiler_register_detach
-  // It lacks one of these two: it is a version that cannot attach tools.
+  // True if it lacks one of these two: this version cannot attach tools.
   bool cannot_attach = false;
   // Its executable mapping.
   RemoteAddress code_begin, code_end;
@@ -24,12 +24,12 @@ struct RegisterLibrary {
 
 // Finds librocprofiler-register.so among the mappings of `pid`, and its two functions,
 // whose code in memory is compared with the file's. kUnsupported: there is none, there
-// are two, so that the choice would be a guess, or it is a version that cannot attach.
-// kBadElf: it cannot be parsed, or is not what is in memory.
+// are two (the choice would be a guess), or the version cannot attach tools. kBadElf:
+// it cannot be parsed, or the code in memory is not the file's.
 StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* library);
 
-// The first mapping of the code of a library with this name, or one that begins with it
-// and a dot; null if there is none.
+// The first mapping of the code of a library with this name, or with a name that begins
+// with it and a dot; null if there is none.
 const Mapping* FindMappedLibrary(const Maps& maps, absl::string_view name);
 
 }  // namespace rocattach

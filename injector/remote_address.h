@@ -7,6 +7,8 @@
 
 namespace rocattach {
 
+inline constexpr uint64_t kPageBytes = 4096;  // x86-64's smallest pages
+
 // Arithmetic wraps as unsigned numbers do; a sum of untrusted parts must be checked
 // against a mapping before it is used.
 class RemoteAddress {

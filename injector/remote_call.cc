@@ -34,7 +34,7 @@ namespace {
 
 // Stack for the function itself: tools load libraries and start threads there.
 constexpr uint64_t kFunctionStack = 128 << 10;
-// A thread that waits for calls has called next to nothing.
+// A thread that waits for calls has only few frames on its stack.
 constexpr uint64_t kMaxDepth = 64 << 10;
 constexpr uint64_t kBackPatienceNs = 1'000'000'000;
 constexpr uint64_t kClearPatienceNs = 250'000'000;
@@ -55,11 +55,11 @@ AttachFailure NotInWait() {
   return {AttachReason::kNotAtWindow, 0, "the thread has left its wait", true};
 }
 
-// `*next`: what the registers of a thread in a system call must be for it to make the
-// same call again, which waits as long, or longer where its timeout is relative. What
-// the kernel keeps for a restart is overwritten if the thread sleeps in between, and
-// after a restart nobody sees which call it was. `*waits`: false if the call was over
-// already.
+// Sets `*next` to the registers with which a thread in a system call makes the same
+// call again, which then waits as long, or longer where its timeout is relative. The
+// kernel's restart state is not used: it is overwritten if the thread sleeps in
+// between, and after a restart nothing shows which call it was. `*waits` is false if
+// the call was over already.
 StepResult SameCallAgain(const TargetMemory& memory, const user_regs_struct& registers,
                          user_regs_struct* next, bool* waits) {
   char before_ip[2] = {};
@@ -150,7 +150,7 @@ StepResult RemoteCallRun::FindEarlier(std::optional<EarlierCall>* earlier) {
 StepResult RemoteCallRun::Stop() {
   if (FaultAt("call-seize")) return Injected("call-seize");
   RETURN_IF_FAILED(tracee_.Seize(request_.pid, request_.tid));
-  // Not before: now the IDs cannot be reused.
+  // Only now: from here on the IDs cannot be reused.
   if (StepResult same = CheckIdentity(request_.pid, request_.start_ns); !same.ok()) {
     // A detach would need a stop, in which a call of another process could return EINTR.
     tracee_.ReleaseByEnd();
@@ -172,16 +172,16 @@ StepResult RemoteCallRun::Stop() {
   return StepOk();
 }
 
-// Above the frames of a thread that glibc has started is its control block; 0 if that
-// is not so: a thread on another stack, such as that of a stub, is not in its own wait.
+// Address of the control block, which is above the frames of a thread that glibc has
+// started; 0 on another stack, such as a stub's, where a thread is not in its own wait.
 uint64_t RemoteCallRun::StackTop() const {
   const Mapping* stack = maps_->Find(RemoteAddress(registers_.rsp));
   const RemoteAddress control_block(registers_.fs_base);
   return stack != nullptr && stack->Contains(control_block) ? registers_.fs_base : 0;
 }
 
-// A thread in a call, of this injector or of another, has code of the function's
-// library, or of the stub, among its return addresses.
+// Checks that the thread is in no call, of this injector or of another: it would have
+// code of the function's library, or of the stub, among its return addresses.
 StepResult RemoteCallRun::CheckIdle() {
   bool waits = false;
   RETURN_IF_FAILED(SameCallAgain(*memory_, registers_, &continue_, &waits));
@@ -210,7 +210,7 @@ StepResult RemoteCallRun::Build() {
   plan.return_ip = RemoteAddress(continue_.rip);
   plan.stack_pointer = RemoteAddress(registers_.rsp);
   plan.xstate_bytes = XstateBytes();
-  // Without glibc's errno the thread's own is not kept, which a wait does not need.
+  // If glibc's errno is not found, it is not preserved, which a wait does not need.
   LoaderFunctions functions;
   if (FindLoaderFunctions(request_.tid, *maps_, nullptr, &functions).ok()) {
     plan.errno_location = functions.errno_location;
@@ -269,7 +269,7 @@ StepResult RemoteCallRun::Redirect() {
 
 StepResult RemoteCallRun::Begin(std::optional<RemoteCall>* call) {
   RETURN_IF_FAILED(Stop());
-  // Read again now: the thread is stopped, and nobody else may write here.
+  // Reads everything again: the thread is stopped, and no other tracer may write here.
   RETURN_IF_FAILED(Open());
   RETURN_IF_FAILED(CheckMappings(*maps_, "", /*attached_before=*/true));
   RETURN_IF_FAILED(CheckLibcThread(request_.pid, request_.tid, registers_.fs_base,
@@ -294,7 +294,7 @@ StepResult RemoteCallRun::Begin(std::optional<RemoteCall>* call) {
 StepResult RemoteCall::Begin(const RemoteCallRequest& request,
                              std::optional<RemoteCall>* call) {
   StepResult result;
-  // Its end releases the thread where nothing else does.
+  // The end of this thread releases the target's where nothing else does.
   std::thread([&] { result = RemoteCallRun(request).Begin(call); }).join();
   return UnlessEnded(request.pid, request.tid, std::move(result));
 }
@@ -310,7 +310,7 @@ RemoteCall::State RemoteCall::Wait(uint64_t deadline_ns,
   const std::string task = absl::StrCat("/proc/", pid_, "/task/", tid_);
   for (uint64_t pause_ns = kShortestNs;;
        pause_ns = std::min(2 * pause_ns, kLongestNs)) {
-    // In this order: a thread that is gone after the look may have finished before it.
+    // In this order: the thread may complete the call and end between the two checks.
     struct stat info;
     const bool gone = stat(task.c_str(), &info) != 0;
     CallBlock block;
@@ -341,9 +341,9 @@ bool RemoteCall::IsBack() const {
 bool RemoteCall::Clear(bool keep_stub) {
   if (!WaitUntilBack()) return false;
   StepResult cleared;
-  // Its end releases the thread where nothing else does.
+  // The end of this thread releases the target's where nothing else does.
   std::thread([&] { cleared = ClearStopped(keep_stub); }).join();
-  // For the next call, it must be in its wait again.
+  // It must be in its wait again for the next call.
   (void)WaitUntilBack();
   return cleared.ok();
 }
@@ -373,7 +373,7 @@ StepResult RemoteCall::StopInWait(Tracee* tracee) const {
   user_regs_struct registers = {};
   RETURN_IF_FAILED(tracee->ReadRegisters(&registers));
   if (registers.rsp != stack_pointer_) return NotInWait();
-  // A signal that is to be handled must find the call as it is.
+  // A signal that is about to be handled must find the call as it is.
   if (tracee->pending_signal() != 0) return StepOk();
   user_regs_struct next;
   bool waits = false;

@@ -23,28 +23,28 @@ class Tracee;
 struct RemoteCallRequest {
   pid_t pid = 0;
   pid_t tid = 0;          // blocked in a system call that continues unnoticed
-  uint64_t start_ns = 0;  // of the process, CLOCK_BOOTTIME
+  uint64_t start_ns = 0;  // the process's start, CLOCK_BOOTTIME
   RemoteAddress function;
   std::array<CallArgument, 2> arguments;
-  uint64_t purpose = 0;  // for whoever finds the stub
-  // Code that the thread is inside of while a call of somebody else is under way: then
-  // it cannot be used.
+  uint64_t purpose = 0;  // for a later injector that finds the stub
+  // Code that the thread executes while another attacher's call is under way; the
+  // thread cannot be used then.
   RemoteAddress busy_begin, busy_end;
   uint32_t stop_timeout_msec = 5'000;
 };
 
-// What an earlier injector has left in the target.
+// A call that an earlier injector has left in the target.
 struct EarlierCall {
   uint64_t purpose = 0;
-  // Its state of call_frame.h and its result; empty if the thread's stack has been used
-  // since.
+  // Its state (of call_frame.h) and its result; empty if the thread's stack has been
+  // used since.
   std::optional<CallBlock> block;
 };
 
 // A call that is under way, or over. The thread is stopped for some hundred
-// microseconds while it begins, and is no tracee after that: if this process dies, at
-// any instant, the thread either never notices or completes the call by itself, and in
-// both cases continues its wait.
+// microseconds while the call begins, and is no tracee after that: if this process
+// dies, at any instant, the thread either never notices or completes the call by
+// itself, and in both cases continues its wait.
 class RemoteCall {
  public:
   RemoteCall(RemoteCall&&) = default;
@@ -55,8 +55,8 @@ class RemoteCall {
   static StepResult Begin(const RemoteCallRequest& request,
                           std::optional<RemoteCall>* call);
 
-  // What an earlier injector has left where the next call would be put, without
-  // stopping anything; empty if there is nothing.
+  // Finds the call that an earlier injector has left where the next call would be put,
+  // without stopping anything; empty if there is none.
   static StepResult FindEarlier(const RemoteCallRequest& request,
                                 std::optional<EarlierCall>* earlier);
 
@@ -68,10 +68,10 @@ class RemoteCall {
   // rax, after kReturned.
   uint64_t result() const { return result_; }
 
-  // Waits until the thread is back in its wait, and removes arguments and stub, or only
-  // the arguments, while it is stopped there for some ten microseconds: if it ran, it
-  // might use this part of its stack. False: it was not back in time, or could not be
-  // stopped, and not everything was removed.
+  // Waits until the thread is back in its wait, and removes arguments and stub, or with
+  // `keep_stub` only the arguments, while the thread is stopped there for some ten
+  // microseconds: a running thread might use this part of its stack. False if not
+  // everything was removed: the thread was not back in time, or could not be stopped.
   bool Clear(bool keep_stub);
 
  private:
@@ -90,10 +90,10 @@ class RemoteCall {
   TargetMemory memory_;
   pid_t pid_;
   pid_t tid_;
-  uint64_t start_ns_;  // of the process
+  uint64_t start_ns_;  // the process's start
   CodeCave cave_;
   BuiltCall built_;
-  uint64_t stack_pointer_ = 0;  // of the thread in its wait
+  uint64_t stack_pointer_ = 0;  // the thread's, in its wait
   uint64_t result_ = 0;
 };
 

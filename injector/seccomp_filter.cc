@@ -20,8 +20,8 @@
 namespace rocattach {
 namespace {
 
-// A thread is stopped meanwhile. The filter of a container engine takes some 10,000
-// for all calls; whoever has more has made it up.
+// Limit for all filters and calls, because a thread is stopped meanwhile. The filter of
+// a container engine takes some 10,000 for all calls; only a contrived one takes more.
 constexpr size_t kMostSteps = 1'000'000;
 // The kernel allows 32768 instructions in all.
 constexpr uint32_t kMostFilters = 512;
@@ -32,7 +32,7 @@ constexpr unsigned kMemfdFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 struct NeededCall {
   int number;
   const char* name;
-  // What is known of the arguments; 0 stands for addresses and descriptors, which no
+  // The known values of the arguments; 0 stands for addresses and descriptors, which no
   // useful filter looks at.
   std::array<uint64_t, 6> arguments;
 };
@@ -42,7 +42,7 @@ constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGH
                                   CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
 constexpr uint64_t kCwd = static_cast<uint64_t>(AT_FDCWD);
 
-// Of the stub, of dlopen, and of the collector's start and its thread.
+// Calls of the stub, of dlopen, and of the collector's start and its thread.
 constexpr NeededCall kCalls[] = {
     {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_BLOCK, 0, 0, 8}},
     {SYS_rt_sigprocmask, "rt_sigprocmask", {SIG_SETMASK, 0, 0, 8}},
@@ -164,8 +164,8 @@ bool Holds(uint16_t test, uint32_t a, uint32_t value) {
   }
 }
 
-// Whether seccomp_check_filter() of kernel/seccomp.c accepts the instruction, before
-// `left` others.
+// True if seccomp_check_filter() of kernel/seccomp.c accepts the instruction, which is
+// followed by `left` others.
 bool IsAccepted(const sock_filter& i, size_t left) {
   switch (i.code) {
     case BPF_LD | BPF_W | BPF_ABS:
@@ -196,7 +196,7 @@ bool IsAccepted(const sock_filter& i, size_t left) {
   return BPF_CLASS(i.code) == BPF_JMP && operation <= BPF_JSET;
 }
 
-// What moves a value, or negates it. False for every other instruction.
+// Executes a move of a value, or its negation. False for every other instruction.
 bool Move(const sock_filter& i, const seccomp_data& call, Machine* m) {
   switch (i.code) {
     case BPF_LD | BPF_W | BPF_ABS:
@@ -257,6 +257,22 @@ bool IsError(uint32_t action) {
 
 bool IsDeadly(uint32_t action) {
   return Severity(action) <= Severity(SECCOMP_RET_TRAP);
+}
+
+// One of them may end the thread: it is not entered.
+StepResult FiltersAreUnreadable(int error) {
+  std::string detail = absl::StrCat(
+      "the thread has seccomp filters that cannot be checked "
+      "(PTRACE_SECCOMP_GET_FILTER: ",
+      strerrorname_np(error), ")");
+  if (error == EACCES) {
+    detail +=
+        "; the service needs CAP_SYS_ADMIN, and must not have a seccomp filter itself, "
+        "from a systemd unit or a container for example";
+  } else if (error == EIO) {
+    detail += "; the kernel was built without CONFIG_CHECKPOINT_RESTORE";
+  }
+  return AttachFailure{AttachReason::kSeccompFilter, error, std::move(detail)};
 }
 
 }  // namespace
@@ -366,7 +382,8 @@ int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program) {
   return static_cast<size_t>(count) == program->size() ? 0 : EAGAIN;
 }
 
-StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read,
+                                const std::function<bool()>& has_filters, StubKind kind,
                                 bool in_call, bool has_rseq) {
   std::vector<SeccompProgram> filters;
   for (uint32_t index = 0; index < kMostFilters; ++index) {
@@ -376,8 +393,10 @@ StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
       return AttachFailure{AttachReason::kTargetExited, error,
                            "PTRACE_SECCOMP_GET_FILTER: the thread has exited"};
     }
-    // EINVAL: there are none. EACCES, EIO: they cannot be read here.
-    if (error != 0) break;
+    // EINVAL: there are none; ENOENT: no more.
+    if (error == EINVAL || error == ENOENT) break;
+    // The kernel says EACCES and EIO whether or not there are filters.
+    if (error != 0) return has_filters() ? FiltersAreUnreadable(error) : StepOk();
     filters.push_back(std::move(program));
   }
   return CheckSeccompFilters(filters, kind, in_call, has_rseq);

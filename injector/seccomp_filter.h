@@ -1,4 +1,4 @@
-// What the seccomp filters of a thread would do to it during the load of the collector.
+// Predicts what the seccomp filters of a thread would do while the collector is loaded.
 #ifndef ROCATTACH_INJECTOR_SECCOMP_FILTER_H_
 #define ROCATTACH_INJECTOR_SECCOMP_FILTER_H_
 
@@ -21,8 +21,8 @@ namespace rocattach {
 // A filter as the kernel returns it: classic BPF. Nothing of it is trusted.
 using SeccompProgram = std::vector<sock_filter>;
 
-// Runs one filter for one call. Takes at most `*steps` instructions, and subtracts what
-// it took. INVALID_ARGUMENT for what the kernel would not accept as a filter,
+// Runs one filter for one call. Executes at most `*steps` instructions, and subtracts
+// the number executed. INVALID_ARGUMENT if the kernel would not accept it as a filter,
 // RESOURCE_EXHAUSTED when the steps are used up.
 absl::StatusOr<uint32_t> RunSeccompProgram(absl::Span<const sock_filter> program,
                                            const seccomp_data& call, size_t* steps);
@@ -34,8 +34,8 @@ absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
 
 // kSeccompFilter if the filters would end the thread, or send it a signal, at a call
 // that the stub, the loader or the collector makes; `in_call`: the thread is entered in
-// a system call. A call that is answered with an error is harmless, because the load
-// fails and says so, but for one: where the thread has restartable sequences
+// a system call. A call that fails with an error is harmless, because the load then
+// fails with a message, except for one: where the thread has restartable sequences
 // (`has_rseq`), glibc ends the process if a new thread cannot have them.
 StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind,
                                bool in_call = false, bool has_rseq = false);
@@ -43,18 +43,20 @@ StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKin
 // Reads filter number `index` of a thread, counted from the newest: 0 or an errno.
 // ENOENT: there are no more.
 using ReadSeccompFilter = std::function<int(uint32_t index, SeccompProgram* program)>;
-// By PTRACE_SECCOMP_GET_FILTER, of a thread that the calling one traces and that is
-// stopped.
+// Reads it by PTRACE_SECCOMP_GET_FILTER. The thread must be stopped, and traced by the
+// calling thread.
 int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program);
 
-// Whether a thread that the calling one traces, and that is stopped, has restartable
-// sequences. True on kernels before 5.13, which do not say.
+// True if a thread that is stopped, and traced by the calling thread, has restartable
+// sequences; also true on kernels before 5.13, which do not tell.
 bool HasRseq(pid_t tid);
 
-// Reads all filters and checks them. OK where they cannot be read: without
-// CAP_SYS_ADMIN, in a service that has filters itself, on a kernel without
-// CONFIG_CHECKPOINT_RESTORE.
-StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind,
+// Reads all filters and checks them. kSeccompFilter also if the thread has filters that
+// cannot be read: without CAP_SYS_ADMIN, in a service that has a filter itself, on a
+// kernel without CONFIG_CHECKPOINT_RESTORE. `has_filters` is called only if reading
+// fails in such a way.
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read,
+                                const std::function<bool()>& has_filters, StubKind kind,
                                 bool in_call = false, bool has_rseq = false);
 
 }  // namespace rocattach

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "injector/collector_name.h"
+#include "injector/mapped_collector.h"
 #include "injector/stub_frame.h"
 
 extern "C" {
@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kEndMark = 0x4255545354415752ull;
 
 // Must agree with the labels at the end of stub_code.S; the sizes are compared in
-// BuildStub, the places by the unit test.
+// BuildStub, the offsets by the unit test.
 struct StubParameters {
   uint64_t return_ip;
   uint64_t errno_location;
@@ -65,10 +65,10 @@ constexpr uint64_t kSignalMask =
     ~(SignalBit(SIGSEGV) | SignalBit(SIGBUS) | SignalBit(SIGFPE) | SignalBit(SIGILL) |
       SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(33));
 
-constexpr uint64_t kCallBytes = 2;  // of the instruction syscall
+constexpr uint64_t kCallBytes = 2;  // size of the instruction syscall
 
-// A handler with one of these flags does not end the call; 0: none ends it. To end it by
-// all there is a flag that no handler has: the kernel never gives it a meaning.
+// A handler with one of these flags does not end the call; 0: no handler ends it. kAll
+// is a flag that no handler has: the kernel never gives it a meaning.
 uint32_t RestartFlags(EndingHandlers ending) {
   constexpr uint32_t kUnsupported = 0x400;  // SA_UNSUPPORTED
   switch (ending) {
@@ -104,7 +104,7 @@ bool ParametersOf(absl::string_view room, StubKind kind, StubParameters* paramet
   return parameters->end_mark == kEndMark;
 }
 
-// Behind the short name of a library without a path.
+// Stored in collector_path, behind the library's short name.
 constexpr char kDescriptorPath[] = "/proc/thread-self/fd/././././././";
 constexpr char kLoadedName[] = ROCATTACH_COLLECTOR_MEMFD;
 static_assert(sizeof(kDescriptorPath) - 1 == DESCRIPTOR_PATH_BYTES);

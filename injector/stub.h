@@ -19,19 +19,19 @@
 
 namespace rocattach {
 
-// How the stub gets the collector's file.
+// The way in which the stub gets the collector's file.
 enum class StubKind {
   kByPath,        // it opens config.collector_path
-  kByDescriptor,  // it is sent one; collector_path is the name of the loaded library
+  kByDescriptor,  // it is sent a descriptor; collector_path names the loaded library
 };
 
-// Where a stub waits for the file, random for each attach.
+// The socket at which a stub waits for the file, random for each attach.
 struct StubSocket {
   static constexpr size_t kBytes = 16;
-  // Of the abstract address, hexadecimal. Every process of the network namespace can
-  // see it.
+  // Name in the abstract address, hexadecimal. Every process of the network namespace
+  // can see it.
   std::array<uint8_t, kBytes> name = {};
-  // What the message must consist of. Only the service and the target know it.
+  // Required contents of the message. Only the service and the target know them.
   std::array<uint8_t, kBytes> key = {};
 
   // UNAVAILABLE on a machine that is just starting.
@@ -39,11 +39,11 @@ struct StubSocket {
   sockaddr_un Address(socklen_t* bytes) const;
 };
 
-// Which handlers of signals end the system call to which the thread goes back: if one
-// is to run when the stub is done, the call returns EINTR instead of beginning again. As
-// the kernel decides for a call that a handler interrupts.
+// The signal handlers that end the system call to which the thread returns: if one of
+// them is to run when the stub is done, the call returns EINTR instead of beginning
+// again. The kernel decides in the same way for a call that a handler interrupts.
 enum class EndingHandlers {
-  kNone,            // or it goes back to no call
+  kNone,            // or the thread returns to no call
   kWithoutRestart,  // those without SA_RESTART
   kAll,
 };
@@ -51,23 +51,23 @@ enum class EndingHandlers {
 struct StubSpec {
   StubKind kind = StubKind::kByPath;
   RemoteAddress return_ip;  // where the thread is stopped and continues
-  // Unless they are kNone, return_ip is at a system call's instruction of two bytes.
+  // Unless this is kNone, return_ip is at a system call instruction of two bytes.
   EndingHandlers ending_handlers = EndingHandlers::kNone;
   LoaderFunctions functions;
   LoaderLocks locks;          // not known: dlopen is called without checking them
-  uint32_t xstate_bytes = 0;  // of XstateBytes()
+  uint32_t xstate_bytes = 0;  // from XstateBytes()
   rocattach_collector_config config = {};
-  StubSocket socket;  // of the kind kByDescriptor
+  StubSocket socket;  // for the kind kByDescriptor
 };
 
 // Number of bytes that BuildStub returns; constant.
 size_t StubBytes(StubKind kind = StubKind::kByPath);
 
-// For a stub that is sent a file: the places, from its first byte, behind the calls
-// that make its socket and give it the name.
+// For a stub that is sent a file: the offsets from its first byte to the places after
+// the calls that make its socket and bind it to its name.
 size_t StubSocketMade();
 size_t StubSocketBound();
-// The most that it reports about a failed load.
+// Maximum size of its report of a failed load, in bytes.
 size_t StubErrorBytes();
 
 // The stub ready to be written to any 16-byte aligned address; its first byte is its
@@ -80,10 +80,10 @@ absl::StatusOr<std::string> BuildStub(const StubSpec& spec);
 // with parameters as BuildStub writes them; null otherwise.
 RemoteAddress ReturnAddressOf(absl::string_view room, StubKind kind);
 
-// What is in `room`, if it begins with a stub of either kind.
+// The stub at the beginning of `room`, of either kind.
 struct FoundStub {
   size_t bytes = 0;        // 0: no stub
-  uint64_t window_id = 0;  // in its configuration
+  uint64_t window_id = 0;  // from its configuration
 };
 FoundStub FindStub(absl::string_view room);
 

@@ -7,13 +7,13 @@
  * it, rounded up. */
 #define STUB_FRAME_BYTES 320
 
-/* The most that is reported of the text of dlerror. */
+/* Maximum number of bytes of dlerror's text that are reported. */
 #define STUB_ERROR_BYTES 512
 
-/* What a stub that is sent a file has in the field of the collector's path, behind the
- * name: what is in front of a descriptor's number in its path (longer than needed, so
+/* Offsets and sizes in the collector's path field of a stub that is sent a file, behind
+ * the name: the part of a descriptor's path before its number (longer than needed, so
  * that the loaded name fits in its place); the name of the loaded library, terminator
- * included; the address of its socket; and the key to it. */
+ * included; the address of its socket; and the key of the message. */
 #define DESCRIPTOR_PATH 64
 #define DESCRIPTOR_PATH_BYTES 33
 #define LOADED_NAME 128

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "injector/blocked_thread.h"
 #include "injector/maps.h"
+#include "injector/remote_address.h"
 #include "injector/stub.h"
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
@@ -25,9 +26,9 @@
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kStopPatienceNs = 100'000'000;
+constexpr uint64_t kRemovalPatienceNs = 100'000'000;
 // No more stack than this is searched between hsa_init and the thread's position.
-constexpr uint64_t kMaxStack = 1u << 20;
+constexpr uint64_t kMaxUsedStackBytes = 1u << 20;
 
 struct Position {
   uint64_t ip = 0;
@@ -48,8 +49,8 @@ bool IsGone(const StubLocation& location) {
   return stat(TaskPath(location).c_str(), &info) != 0 && errno == ENOENT;
 }
 
-// Of a thread that sleeps: "NUMBER ARGUMENTS… SP PC", or "-1 SP PC". Empty for one that
-// runs, or where the kernel does not provide it.
+// Position of a sleeping thread: "NUMBER ARGUMENTS… SP PC", or "-1 SP PC". Empty if the
+// thread runs, or where the kernel does not provide it.
 std::optional<Position> SleepingAt(const StubLocation& location) {
   auto text = ReadFile(absl::StrCat(TaskPath(location), "/syscall"), 4096);
   if (!text.ok()) return std::nullopt;
@@ -64,7 +65,7 @@ std::optional<Position> SleepingAt(const StubLocation& location) {
   return position;
 }
 
-// In a stub of either kind.
+// Size of the larger one of the two kinds of stub.
 size_t MostBytes() {
   return std::max(StubBytes(StubKind::kByPath), StubBytes(StubKind::kByDescriptor));
 }
@@ -73,9 +74,9 @@ bool InStub(const StubLocation& location, uint64_t address) {
   return address - location.address < MostBytes();
 }
 
-// Has a thread at `position` left the stub? While it is in what the stub has called,
-// its stack pointer is on the stub's own stack; while it is in a signal handler that
-// interrupted the stub itself, the stub's address is on its stack.
+// Checks that a thread at `position` has left the stub. While it is in a function that
+// the stub has called, its stack pointer is on the stub's own stack; while it is in a
+// signal handler that interrupted the stub itself, the stub's address is on its stack.
 StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
                      Position position) {
   if (InStub(location, position.ip)) return InUse("its thread is in it");
@@ -90,7 +91,7 @@ StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
   if (position.stack_pointer >= location.stack_pointer) return StepOk();
   const uint64_t begin = position.stack_pointer & ~uint64_t{7};
   const uint64_t bytes = location.stack_pointer - begin;
-  if (bytes > kMaxStack) return InUse("its thread uses much stack");
+  if (bytes > kMaxUsedStackBytes) return InUse("its thread uses much stack");
   std::vector<uint64_t> words(bytes / sizeof(uint64_t));
   absl::Status status =
       memory.Read(RemoteAddress(begin), words.data(), words.size() * sizeof(uint64_t));
@@ -107,14 +108,14 @@ StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
 // `tracee` holds the thread, or is null.
 StepResult Zero(const StubLocation& location, const TargetMemory& memory,
                 Tracee* tracee) {
-  // No more than there may be up to the page's end, where the room ends too.
-  constexpr uint64_t kPage = 4096;
-  std::string room(std::min<uint64_t>(MostBytes(), kPage - location.address % kPage),
-                   '\0');
+  // At most up to the end of the page, where the room ends too.
+  std::string room(
+      std::min<uint64_t>(MostBytes(), kPageBytes - location.address % kPageBytes),
+      '\0');
   const RemoteAddress address(location.address);
   absl::Status status = memory.Read(address, room.data(), room.size());
   const FoundStub stub = FindStub(room);
-  // Another program by now, or none.
+  // The stub is gone, or that of another window is in its place.
   if (!status.ok() || stub.bytes == 0 || stub.window_id != location.window_id) {
     return StepOk();
   }
@@ -127,8 +128,8 @@ StepResult Zero(const StubLocation& location, const TargetMemory& memory,
   return failure;
 }
 
-// Of a thread that has been seized: by now it may be in a call that an interruption
-// would end, or the process another one.
+// Checks a thread that has been seized: by now it may be in a call that an interruption
+// would end, or belong to another process.
 StepResult CheckSeized(const StubLocation& location) {
   RETURN_IF_FAILED(CheckIdentity(location.pid, location.start_ns));
   if (SleepingAt(location).has_value() &&
@@ -148,7 +149,7 @@ StepResult RemoveStopped(const StubLocation& location, const TargetMemory& memor
     return may_stop;
   }
   RETURN_IF_FAILED(tracee.Interrupt());
-  RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kStopPatienceNs));
+  RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kRemovalPatienceNs));
   user_regs_struct registers;
   RETURN_IF_FAILED(tracee.ReadRegisters(&registers));
   RETURN_IF_FAILED(CheckLeft(location, memory, {registers.rip, registers.rsp}));

@@ -16,7 +16,7 @@ struct StubLocation {
   uint64_t start_ns = 0;       // the process's start, as in AttachRequest
   uint64_t address = 0;        // AttachOutcome::stub_address
   uint64_t stack_pointer = 0;  // AttachOutcome::stub_stack_pointer
-  uint64_t window_id = 0;      // of the attach: a later one's stub is left alone
+  uint64_t window_id = 0;      // the attach's; a later attach's stub is left alone
 };
 
 // Zeroes the stub if its thread has left it for good; no other thread ever enters it.

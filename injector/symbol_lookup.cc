@@ -54,8 +54,8 @@ StepResult FindLibrary(const Maps& maps, const GlibcLibrary& library,
   return StepOk();
 }
 
-void TakeState(const std::shared_ptr<const LibraryFacts>& library, uint64_t bias,
-               LibcState* state) {
+void AddLibraryState(const std::shared_ptr<const LibraryFacts>& library, uint64_t bias,
+                     LibcState* state) {
   const LibraryFacts& facts = *library;
   if (state->loader_state_slot.is_null() && facts.loader_state_slot != 0) {
     state->loader_state_slot = RemoteAddress(facts.loader_state_slot + bias);
@@ -69,16 +69,17 @@ void TakeState(const std::shared_ptr<const LibraryFacts>& library, uint64_t bias
   }
 }
 
-StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
-                         LibraryCache* cache, std::vector<RemoteAddress>* addresses,
-                         LibcState* state) {
+StepResult AddLibraryFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
+                               LibraryCache* cache,
+                               std::vector<RemoteAddress>* addresses,
+                               LibcState* state) {
   auto facts = LoadLibraryFacts(pid, mapping, cache);
   if (!facts.ok()) return FailureFromStatus(facts.status(), AttachReason::kBadElf);
   auto bias = LoadBias(**facts, mapping);
   if (!bias.ok()) {
     return FailureFromStatus(bias.status(), AttachReason::kBadElf);
   }
-  TakeState(*facts, *bias, state);
+  AddLibraryState(*facts, *bias, state);
   for (size_t i = 0; i < addresses->size(); ++i) {
     if (!(*addresses)[i].is_null() || (*facts)->functions[i] == 0) continue;
     RemoteAddress address((*facts)->functions[i] + *bias);
@@ -145,7 +146,8 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
     RETURN_IF_FAILED(FindLibrary(maps, library, &mapping));
     if (mapping == nullptr) continue;
     if (library.soname == kLibraries[0].soname) has_libc = true;
-    RETURN_IF_FAILED(TakeFunctions(pid, maps, *mapping, cache, &found, &found_state));
+    RETURN_IF_FAILED(
+        AddLibraryFunctions(pid, maps, *mapping, cache, &found, &found_state));
     if (first_missing() == found.size()) break;
   }
   if (!has_libc) {

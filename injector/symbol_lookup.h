@@ -1,4 +1,4 @@
-// Where the functions that the stub calls are in one target.
+// Finds the functions that the stub calls in one target.
 #ifndef ROCATTACH_INJECTOR_SYMBOL_LOOKUP_H_
 #define ROCATTACH_INJECTOR_SYMBOL_LOOKUP_H_
 
@@ -25,13 +25,13 @@ struct LoaderFunctions {
   RemoteAddress mutex_unlock;
 };
 
-// Where a glibc keeps what CheckCallContext and FindLoaderLocks read; null or empty
-// where it was not found.
+// The places in a glibc that CheckCallContext and FindLoaderLocks read; null or empty
+// if they were not found.
 struct LibcState {
   RemoteAddress loader_state_slot;  // holds the address of ld.so's _rtld_global
   RemoteAddress malloc_slot;        // holds the address of the malloc that is in use
-  std::vector<RemoteAddress> signal_returns;  // what signal handlers return to
-  std::shared_ptr<const LibraryFacts> facts;  // of the library with the first slot
+  std::vector<RemoteAddress> signal_returns;  // code that signal handlers return to
+  std::shared_ptr<const LibraryFacts> facts;  // the library's with the first slot
 };
 
 // Finds them in the target's libc.so.6 and, for a glibc before 2.34, in its libdl and
@@ -41,8 +41,8 @@ struct LibcState {
 StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
                                LoaderFunctions* functions, LibcState* state = nullptr);
 
-// True if the memory at each function has the code of the file that `maps` give there,
-// which verifies the cached facts of that file. Mappings without facts are not trusted.
+// True if the code in memory at each function is that of its file in `maps`, which
+// verifies the cached facts of that file. Mappings without facts are not trusted.
 bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
                    const TargetMemory& memory);
 

@@ -19,7 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "injector/collector_name.h"
+#include "injector/mapped_collector.h"
 #include "injector/mapped_file.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/file.h"
@@ -31,7 +31,7 @@ namespace {
 
 constexpr size_t kAuxvLimit = 8192;
 
-// Files that only a process under one of these has mapped: the thread's registers
+// Names of files that are mapped only in a process under one of these: its registers
 // belong to the translator or to the recorder, not to the program.
 constexpr std::array<absl::string_view, 7> kEmulatorPrefixes = {
     "qemu-",      "box64",           "FEXInterpreter", "rosetta",
@@ -43,7 +43,7 @@ bool SameUserNamespace(pid_t pid) {
          stat("/proc/self/ns/user", &ours) == 0 && theirs.st_ino == ours.st_ino;
 }
 
-// May the thread use the rights `wanted` (of 4 read, 1 search) on this file? Access
+// True if the thread has the rights `wanted` (of 4 read, 1 search) on this file. Access
 // control lists are ignored; a dlopen that they deny fails cleanly.
 bool MayAccess(pid_t pid, const ThreadStatus& status, const struct stat& info,
                mode_t wanted) {
@@ -180,7 +180,7 @@ StepResult CheckNotSecure(pid_t pid) {
 
 StepResult ReadClockOffset(pid_t pid, int64_t* offset_ns) {
   *offset_ns = 0;
-  // The service runs without an offset (CheckOwnClocks), so one is enough for the rest.
+  // The service has no offset of its own (CheckOwnClocks): the process's is enough.
   static const ino_t ours = TimeNamespaceOf("self", "time");
   const std::string name = absl::StrCat(pid);
   const ino_t theirs = TimeNamespaceOf(name, "time");
@@ -216,7 +216,7 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
                         "bytes for the collector's shared memory");
   }
   // Memory that the collector takes would be missing later, when the runtime or the
-  // program needs it: such a limit may be an exact fit, and hsa_init aborts beyond it.
+  // program needs it: such a limit may fit exactly, and hsa_init aborts beyond it.
   for (const MemoryLimit& limit : kMemoryLimits) {
     if (const uint64_t bytes = limit_of(limit.resource); bytes != RLIM_INFINITY) {
       return AttachFailure{

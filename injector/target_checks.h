@@ -16,57 +16,57 @@
 
 namespace rocattach {
 
-// Is `pid` still the process that started at `start_ns` (CLOCK_BOOTTIME; 0: any)?
-// kPidReused, kTargetExited.
+// Checks that `pid` is still the process that started at `start_ns` (CLOCK_BOOTTIME; 0:
+// any). kPidReused, kTargetExited.
 StepResult CheckIdentity(pid_t pid, uint64_t start_ns);
 
-// `result`, or kTargetExited with its detail if it is a failure and the thread has
-// ended meanwhile: what /proc says of a process that ends is not to be relied on.
+// Returns `result`; or, if it is a failure and the thread has ended meanwhile, the same
+// as kTargetExited: what /proc shows of a process that is ending is not reliable.
 StepResult UnlessEnded(pid_t pid, pid_t tid, StepResult result);
 
-// Does the process run only with its own user's privileges? A set-uid program or one
-// with file capabilities has AT_SECURE set. kSecureExec; kUnsupported for a 32-bit
-// process.
+// Checks that the process has only its own user's privileges: AT_SECURE is set for a
+// set-uid program and for one with file capabilities. kSecureExec; kUnsupported for a
+// 32-bit process.
 StepResult CheckNotSecure(pid_t pid);
 
-// Can the thread make the system calls of dlopen? kUnsupported in seccomp's strict
-// mode. Filters are accepted: hsa_init itself needs the same calls as dlopen.
+// Checks that the thread can make the system calls of dlopen. kUnsupported in seccomp's
+// strict mode. Filters are accepted: hsa_init itself needs the same calls as dlopen.
 StepResult CheckSeccomp(const ThreadStatus& status);
 
-// Do the limits of process `pid` leave room for the collector and for shared memory of
-// `memory_bytes` (0: not checked)? Beyond RLIMIT_FSIZE the kernel would kill the
+// Checks that the limits of process `pid` allow for the collector and for shared memory
+// of `memory_bytes` (0: not checked). Beyond RLIMIT_FSIZE the kernel would kill the
 // process with SIGXFSZ; with the others the collector could not start. kResourceLimit.
 StepResult CheckLimits(pid_t pid, uint64_t memory_bytes);
 
-// How far the clock of the service is ahead of the process's, which may be in a time
-// namespace (CLOCK_BOOTTIME). kUnsupported if that cannot be told.
+// Offset by which the clock of the service (CLOCK_BOOTTIME) is ahead of the process's,
+// which may be in a time namespace. kUnsupported if it cannot be determined.
 StepResult ReadClockOffset(pid_t pid, int64_t* offset_ns);
 
-// Is the collector a regular file under the target's root that its user can read, on a
-// file system from which it can be mapped executable, and is it `file` (without an
-// inode: any file will do)? kCollectorMissing, kCollectorUnreadable, kCollectorChanged.
+// Checks that the collector is a regular file under the target's root that its user can
+// read, on a file system that permits executable mappings, and is `file` (without an
+// inode: any file). kCollectorMissing, kCollectorUnreadable, kCollectorChanged.
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path, const FileIdentity& file = {});
 
-// Can a thread open its own descriptors by a path? kCollectorMissing.
+// Checks that a thread can open its own descriptors by a path. kCollectorMissing.
 StepResult CheckDescriptorPaths(pid_t pid);
 
 // True for the name of a file that only a process under an emulator or a recorder maps.
 bool IsEmulator(absl::string_view basename);
 
-// Is the collector mapped already, or does the process run under an emulator or
-// recorder, so that its registers are not what they seem? kAlreadyAttached,
-// kUnsupported.
+// Checks that no collector is mapped already, and that the process does not run under
+// an emulator or recorder, in which its registers are not what they seem.
+// kAlreadyAttached, kTranslated.
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                          bool attached_before);
 
-// Has a running process a sanitizer that keeps a shadow of all memory (Thread-, Address-,
-// Memory- and HWAddressSanitizer)? Its interceptors expect each thread to have a state,
-// which those have not that it did not see start, and to be in no other interceptor.
-// `maps` must be whole. kUnsupported.
+// Checks that a running process has no sanitizer that keeps a shadow of all memory
+// (Thread-, Address-, Memory- and HWAddressSanitizer). Its interceptors expect each
+// thread to have a state, which a thread that it did not see start lacks, and to be in
+// no other interceptor. `maps` must be whole. kSanitizer.
 StepResult CheckSanitizers(const Maps& maps);
 
-// Is there room for `bytes` below the stack pointer? kNoCave.
+// Checks that there is room for `bytes` below the stack pointer. kNoCave.
 StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,
                       uint64_t bytes);
 

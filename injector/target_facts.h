@@ -1,4 +1,4 @@
-// What an attach has found out about one target.
+// The facts that an attach has found out about one target.
 #ifndef ROCATTACH_INJECTOR_TARGET_FACTS_H_
 #define ROCATTACH_INJECTOR_TARGET_FACTS_H_
 
@@ -15,10 +15,10 @@
 namespace rocattach {
 
 struct TargetFacts {
-  // The one of the request's that the target can load, or the library's name.
+  // The request's path that the target can load, or the library's name.
   std::string collector_path;
   StubKind stub_kind = StubKind::kByPath;
-  std::string why_sent;  // with StubKind::kByDescriptor: why none of the paths will do
+  std::string why_sent;  // with StubKind::kByDescriptor: why no path can be used
   std::optional<Maps> maps;
   std::optional<TargetMemory> memory;
   LoaderFunctions functions;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "injector/collector_name.h"
 #include "injector/fault.h"
 #include "injector/loader_lock.h"
 #include "injector/mapped_collector.h"
@@ -20,7 +19,7 @@ namespace rocattach {
 namespace {
 
 // Reasons for which the file is sent instead: the process does not see it, sees another
-// one, or may not use it.
+// file, or may not use it.
 bool IsOfCollectorFile(AttachReason reason) {
   return reason == AttachReason::kCollectorMissing ||
          reason == AttachReason::kCollectorUnreadable ||
@@ -32,8 +31,8 @@ bool IsFile(const Mapping& mapping, const FileIdentity& file) {
          makedev(mapping.device_major, mapping.device_minor) == file.device;
 }
 
-// Whether a library that the process has mapped is the one that it would be told to
-// load: only that one's reports are heard.
+// True if a library that the process has mapped is the one that it would be told to
+// load: only reports from that one are received.
 bool IsOurs(const Mapping& library, const AttachRequest& request) {
   for (const CollectorImage* image : {&request.collector, &request.other_collector}) {
     if (image->path.empty()) continue;
@@ -76,7 +75,7 @@ bool TargetInspection::MayInspect() {
 }
 
 StepResult TargetInspection::Inspect() {
-  if (TakePrepared()) return CheckThread();
+  if (UsePrepared()) return CheckThread();
   RETURN_IF_FAILED(CheckTarget());
   return Resolve();
 }
@@ -94,7 +93,7 @@ StepResult TargetInspection::Prepare(PreparedTarget* prepared) {
   return prepared->Set(std::move(facts_));
 }
 
-// Remembers where the loader's locks are, for which all of its state has to be read.
+// Caches where the loader's locks are; to find them, all of its state has to be read.
 void TargetInspection::FindLocks() const {
   uint64_t state = 0;
   const LibcState& libc = facts_.libc;
@@ -105,8 +104,8 @@ void TargetInspection::FindLocks() const {
   (void)FindLoaderLocks(*facts_.memory, RemoteAddress(state), libc.facts.get());
 }
 
-// False if there is nothing, or if the process has changed since.
-bool TargetInspection::TakePrepared() {
+// False if nothing is prepared, or if the process has changed since.
+bool TargetInspection::UsePrepared() {
   PreparedTarget* prepared = std::exchange(prepared_, nullptr);
   if (prepared == nullptr || !prepared->ready() || !prepared->StillHolds()) {
     return false;
@@ -116,7 +115,7 @@ bool TargetInspection::TakePrepared() {
   return true;
 }
 
-// What differs from thread to thread of a process.
+// Checks what differs between the threads of a process.
 StepResult TargetInspection::CheckThread() const {
   if (request_.known.harmless) return StepOk();
   auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
@@ -152,7 +151,7 @@ StepResult TargetInspection::CheckTarget() {
   return ChooseCollector(*status);
 }
 
-// By a path if there is one: that costs the held thread nothing.
+// Prefers a path, which costs the held thread nothing.
 StepResult TargetInspection::ChooseCollector(const ThreadStatus& status) {
   StepResult result;
   for (const CollectorImage* image : {&request_.collector, &request_.other_collector}) {
@@ -193,12 +192,12 @@ StepResult TargetInspection::Resolve() {
   return ResolveFromProc();
 }
 
-// False for any reason: /proc is read then, which knows more.
+// Returns false for any reason; /proc is then read, which has more information.
 bool TargetInspection::ResolveFromLayout() {
   if (!IsDescribed()) return false;
   std::optional<Maps> maps = request_.known.files->MapsOf(layout_);
   if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
-  // A file is identified by numbers that could, very rarely, mean another one.
+  // A file is identified by numbers that could, very rarely, be another file's.
   return HaveTheirCode(facts_.functions, *facts_.maps, *facts_.memory);
 }
 
@@ -236,8 +235,8 @@ StepResult TargetInspection::OpenMemory() {
   return StepOk();
 }
 
-// A forked child has its parent's collector, which notices that when it is started: the
-// library that is there must be the one that reports to us, and is found by its name.
+// A forked child has its parent's collector, which notices the fork when it is started.
+// The mapped library must be the one that reports to us; the stub finds it by its name.
 StepResult TargetInspection::AcceptCollector(const StepResult& refusal) {
   const pid_t pid = request_.point.pid;
   auto status = ReadThreadStatus(pid, pid);

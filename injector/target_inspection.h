@@ -1,4 +1,4 @@
-// Finds out what an attach has to know of its target, or why it is refused.
+// Finds out what an attach must know of its target, or why the target is refused.
 #ifndef ROCATTACH_INJECTOR_TARGET_INSPECTION_H_
 #define ROCATTACH_INJECTOR_TARGET_INSPECTION_H_
 
@@ -20,10 +20,10 @@ namespace rocattach {
 // in a window entered by other means it may be slightly further on.
 constexpr uint64_t kWindowBytes = 16;
 
-// Reads only, and never waits for the target: a thread that is stopped, or about to
-// be, waits for it. /proc is read under the thread's ID, which works as well as the
-// process's: once the first thread has exited while others run on, everything that
-// depends on the memory is empty under the process's ID.
+// Only reads, and never waits for the target: a thread that is stopped, or about to
+// stop, is waiting for the result. /proc is read under the thread's ID, which works as
+// well as the process's: once the first thread has exited while others run on,
+// everything that depends on the memory is empty under the process's ID.
 class TargetInspection {
  public:
   // Both must outlive this object; `cache` may be null.
@@ -32,30 +32,30 @@ class TargetInspection {
     facts_.collector_path = request.collector.path;
   }
 
-  // False where Inspect would have to wait for the kernel's description of the
-  // process, or read more of /proc than with it.
+  // False if Inspect would have to wait for the kernel's description of the process, or
+  // read more of /proc because that is missing.
   bool MayInspect();
-  // Everything, from the shortest source that is there.
+  // Finds everything, from the cheapest source that is available.
   StepResult Inspect();
   bool inspected() const { return facts_.maps.has_value(); }
 
-  // What Inspect does for a process that runs on, before a thread is stopped.
+  // The part of Inspect that precedes the stop, for a process that runs meanwhile.
   StepResult Prepare(PreparedTarget* prepared);
 
-  // The mappings have that address, as far as the process has it.
+  // Makes sure that the mappings include this address, if the process has mapped it.
   StepResult CoverAddress(RemoteAddress address);
   // Chooses the room for the stub again. `return_ip`: where the thread continues after
   // it; 0: not known yet.
   StepResult FindCave(uint64_t return_ip);
 
   TargetFacts& facts() { return facts_; }
-  // What was going on, if one of these failed.
+  // The stage of the last step; after a failure, of the step that failed.
   AttachStage stage() const { return stage_; }
-  // What is to be recorded in the kernel of the process's files; often empty.
+  // Findings about the process's files, to be recorded in the kernel; often empty.
   const std::vector<KnownFiles::Judgement>& learned() const { return learned_; }
 
  private:
-  bool TakePrepared();
+  bool UsePrepared();
   bool IsDescribed();
   StepResult CheckThread() const;
   StepResult CheckTarget();
@@ -64,7 +64,7 @@ class TargetInspection {
   bool ResolveFromLayout();
   StepResult ResolveFromProc();
   StepResult ResolveIn(Maps maps);
-  // Of a process that has a collector mapped: OK if the attach may go on with it.
+  // For a process that has a collector mapped: OK if the attach may go on with it.
   StepResult AcceptCollector(const StepResult& refusal);
   StepResult OpenMemory();
   void FindLocks() const;

@@ -30,9 +30,9 @@ class TargetMemory {
   // Fills all of `buffer` or fails: a partly mapped range is an error.
   absl::Status Read(RemoteAddress address, void* buffer, size_t bytes) const;
 
-  // Reads what can be read at the front of a range, and returns how many bytes that is;
-  // fails if there are none. A mapping may have pages that nobody can read: glibc since
-  // 2.42 keeps the guards of its threads' stacks in the mappings of the stacks.
+  // Reads what can be read at the beginning of a range, and returns the number of
+  // bytes; fails if there are none. A mapping may have pages that cannot be read: glibc
+  // since 2.42 keeps the guards of its threads' stacks in the mappings of the stacks.
   absl::StatusOr<size_t> ReadFront(RemoteAddress address, void* buffer,
                                    size_t bytes) const;
 

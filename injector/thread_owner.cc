@@ -26,9 +26,9 @@ namespace {
 constexpr uint64_t kMaxListOffset = 0x400;
 constexpr uint64_t kStructBytes = 0x700;
 
-constexpr uint64_t kStopPatienceNs = 250'000'000;
+constexpr uint64_t kOwnerPatienceNs = 250'000'000;
 
-// tcbhead_t of glibc (sysdeps/x86_64/nptl/tls.h). The ABI wants the first word; the
+// tcbhead_t of glibc (sysdeps/x86_64/nptl/tls.h). The ABI requires the first word; the
 // third one is glibc's own.
 struct ControlBlock {
   uint64_t tcb;
@@ -47,7 +47,7 @@ int RobustList(pid_t tid, RemoteAddress* list) {
 
 // The beginning of a `struct pthread`, if it is one.
 struct ThreadStruct {
-  // False if `base` is no control block, too.
+  // Also false if `base` is not a control block.
   bool Read(const TargetMemory& memory, uint64_t base) {
     ControlBlock block = {};
     if (!memory.Read(RemoteAddress(base), words.data(), kStructBytes).ok()) {
@@ -75,7 +75,7 @@ StepResult FindRobustList(pid_t tid, RemoteAddress* list) {
   return Foreign(tid, "it has no list of robust mutexes");
 }
 
-// Where the thread has its storage; a failure if it cannot be asked.
+// Reads the address of the thread's storage; fails if the thread cannot be stopped.
 StepResult ReadFsBase(pid_t pid, pid_t tid, uint64_t* fs_base) {
   const auto call = FindBlockedCall(pid, tid);
   if (!call.has_value()) {
@@ -83,13 +83,13 @@ StepResult ReadFsBase(pid_t pid, pid_t tid, uint64_t* fs_base) {
   }
   Tracee tracee;
   RETURN_IF_FAILED(tracee.Seize(pid, tid));
-  // Only now the thread's ID means this one.
+  // Only from here on does the ID mean this thread.
   if (!FindBlockedCall(pid, tid).has_value()) {
     tracee.ReleaseByEnd();
     return AttachFailure{AttachReason::kUnsafeContext, 0, "it is not blocked"};
   }
   RETURN_IF_FAILED(tracee.Interrupt());
-  RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kStopPatienceNs));
+  RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kOwnerPatienceNs));
   user_regs_struct registers = {};
   RETURN_IF_FAILED(tracee.ReadRegisters(&registers));
   *fs_base = registers.fs_base;
@@ -101,7 +101,7 @@ bool HasEnded(pid_t pid, pid_t tid) {
   return !status.ok() || status->state == 'Z' || status->state == 'X';
 }
 
-// Does `own` have `tid` where `known`, another thread's or the same, has `known_tid`?
+// True if `own` has `tid` where `known`, another thread's or the same, has `known_tid`.
 bool HasTidWhere(const ThreadStruct& own, pid_t tid, const ThreadStruct& known,
                  pid_t known_tid) {
   for (size_t i = 0; i < own.words.size(); ++i) {
@@ -116,10 +116,10 @@ pid_t InnerTid(pid_t pid, pid_t tid) {
   return status.ok() ? status->inner_tid : 0;
 }
 
-// A copy of another thread's structure, with a list of its own registered, still has the
-// other one's ID. Where glibc has it, the first thread shows, whose ID is known and whose
-// structure the kernel's list leads to. If that thread has ended or is not glibc's, the
-// ID must be anywhere in the structure.
+// A copy of another thread's structure with a list of its own registered still has the
+// other thread's ID. The first thread shows where glibc has the ID: its own is known,
+// and the kernel's list leads to its structure. If that thread has ended or is not
+// glibc's, the ID may be anywhere in the structure, but must be there.
 StepResult CheckTid(pid_t pid, pid_t tid, const ThreadStruct& own, uint64_t list_offset,
                     const TargetMemory& memory) {
   ThreadStruct first_struct;
@@ -131,7 +131,7 @@ StepResult CheckTid(pid_t pid, pid_t tid, const ThreadStruct& own, uint64_t list
     first = &first_struct;
     first_tid = pid;
   }
-  // Most processes are in the service's namespace, and /proc costs a stopped thread time.
+  // Most processes are in the service's namespace, and /proc would prolong the stop.
   if (HasTidWhere(own, tid, *first, first_tid)) return StepOk();
   const pid_t inner = InnerTid(pid, tid), first_inner = InnerTid(pid, first_tid);
   if (inner == 0 || first_inner == 0) return StepOk();
@@ -140,7 +140,7 @@ StepResult CheckTid(pid_t pid, pid_t tid, const ThreadStruct& own, uint64_t list
                  "what fs points to is the control block of a thread with another ID");
 }
 
-// Whether the list leads to a control block of the C library's that is not at `fs_base`.
+// True if the list leads to a control block of the C library's, not that at `fs_base`.
 bool HasOwnStorage(RemoteAddress list, uint64_t list_offset, uint64_t fs_base,
                    const TargetMemory& memory) {
   const uint64_t base = list.value() - list_offset;
@@ -160,7 +160,7 @@ StepResult CheckOther(pid_t pid, pid_t tid, pid_t other, uint64_t fs_base,
   if (HasEnded(pid, other)) return StepOk();
   uint64_t others_base = 0;
   StepResult asked;
-  // Some of its outcomes need the end of the tracing thread.
+  // On a new thread: some outcomes need the end of the tracing thread.
   std::thread([&] { asked = ReadFsBase(pid, other, &others_base); }).join();
   if (asked.ok() && others_base != fs_base) return StepOk();
   if (!asked.ok() && HasEnded(pid, other)) return StepOk();
@@ -202,7 +202,7 @@ StepResult CheckStorageIsNotShared(pid_t pid, pid_t tid, uint64_t fs_base,
   auto threads = ListThreads(pid);
   if (!threads.ok()) return FailureFromProc(threads.status());
   RemoteAddress list;
-  // None in a program without libpthread.
+  // A program without libpthread has no list.
   const bool has_list = RobustList(tid, &list) == 0 && !list.is_null();
   const uint64_t list_offset = has_list ? list.value() - fs_base : 0;
   for (pid_t other : *threads) {

@@ -19,7 +19,7 @@ uint32_t FileId(absl::string_view values) {
   std::vector<absl::string_view> ids =
       absl::StrSplit(values, absl::ByAnyChar("\t "), absl::SkipEmpty());
   uint32_t id;
-  // An unreadable id becomes an unused one, which can only refuse too much.
+  // An unreadable id becomes an unused one, which can only cause a refusal.
   return ids.size() == 4 && absl::SimpleAtoi(ids[3], &id) ? id : UINT32_MAX;
 }
 

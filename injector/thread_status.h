@@ -23,8 +23,8 @@ struct ThreadStatus {
   std::vector<gid_t> groups;
   uint64_t effective_capabilities = 0;
   int seccomp_mode = 0;  // 0 off, 1 strict, 2 filter
-  // Sets of signals, bit 0 being signal 1. `blocked`: at this instant, so in a call with
-  // a mask of its own (ppoll) that one.
+  // Signal sets; bit 0 is signal 1. `blocked` is the mask at this instant: in a call
+  // with a mask of its own (ppoll), that one.
   uint64_t pending = 0;  // for the thread or for its process
   uint64_t blocked = 0;
 };
@@ -32,7 +32,7 @@ struct ThreadStatus {
 // NOT_FOUND when there is no such thread in that process.
 absl::StatusOr<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid);
 
-// Parses the text of a status file; lines that it does not know are skipped.
+// Parses the text of a status file; unknown lines are skipped.
 ThreadStatus ParseThreadStatus(absl::string_view text);
 
 }  // namespace rocattach

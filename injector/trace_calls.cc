@@ -24,7 +24,7 @@ int Result(long rc) {
   return rc == 0 ? 0 : errno;
 }
 
-// Of Linux 6.4 (include/uapi/linux/ptrace.h).
+// Since Linux 6.4 (include/uapi/linux/ptrace.h).
 constexpr auto kGetDispatchConfig = static_cast<__ptrace_request>(0x4211);
 struct DispatchConfig {
   uint64_t mode;  // PR_SYS_DISPATCH_ON or _OFF

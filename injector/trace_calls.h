@@ -28,7 +28,7 @@ struct SystemCallStop {
 // ptrace and the alarm belong to the calling thread.
 class TraceCalls {
  public:
-  // The kernel's own.
+  // The implementation that calls the kernel.
   static TraceCalls& Kernel();
 
   virtual ~TraceCalls() = default;
@@ -37,18 +37,18 @@ class TraceCalls {
   virtual int Interrupt(pid_t tid) = 0;
   // `signal` is delivered; 0: none.
   virtual int Continue(pid_t tid, int signal) = 0;
-  // With a system call's entry and end as stops of their own kind.
+  // Makes the entry and the end of a system call stops of a kind of their own.
   virtual int DistinguishSystemCalls(pid_t tid) = 0;
-  // Until the entry or the end of the next system call.
+  // Continues the thread until the entry or the end of its next system call.
   virtual int ContinueToSystemCall(pid_t tid, int signal) = 0;
-  // At such a stop.
+  // Describes the system call, at such a stop.
   virtual int GetSystemCall(pid_t tid, SystemCallStop* stop) = 0;
   virtual int Detach(pid_t tid, int signal) = 0;
   virtual int Listen(pid_t tid) = 0;
   virtual int GetSignalInfo(pid_t tid, siginfo_t* info) = 0;
-  // *bytes: how many of them the kernel has filled in.
+  // *bytes: number of bytes that the kernel has filled in.
   virtual int GetRegisters(pid_t tid, user_regs_struct* registers, size_t* bytes) = 0;
-  // Whether PR_SET_SYSCALL_USER_DISPATCH is on, with any selector and range.
+  // *on: true if PR_SET_SYSCALL_USER_DISPATCH is on, with any selector and range.
   virtual int GetDispatch(pid_t tid, bool* on) = 0;
   virtual int SetRegisters(pid_t tid, const user_regs_struct& registers) = 0;
   virtual int PokeUser(pid_t tid, size_t offset, uint64_t value) = 0;
@@ -62,13 +62,13 @@ class TraceCalls {
   // Consumes the exit of a thread.
   virtual void Collect(pid_t tid) = 0;
   virtual absl::StatusOr<ThreadStatus> ReadStatus(pid_t pid, pid_t tid) = 0;
-  // This process.
+  // The ID of this process.
   virtual pid_t Self() = 0;
 
   virtual uint64_t NowNs() = 0;  // CLOCK_BOOTTIME
   virtual void Yield() = 0;
   virtual void Sleep(uint64_t ns) = 0;
-  // WaitAlarm of the calling thread.
+  // These use the WaitAlarm of the calling thread.
   virtual bool ArmAlarm(uint64_t after_ns) = 0;
   virtual void DisarmAlarm() = 0;
 };

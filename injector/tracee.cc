@@ -21,8 +21,8 @@
 namespace rocattach {
 namespace {
 
-// How long to wait for a tracee that has died; a killed process is not reaped until its
-// last thread has left the kernel.
+// Time limit for reaping a tracee that has died; a killed process is not reaped until
+// its last thread has left the kernel.
 constexpr uint64_t kReapNs = 1'000'000'000;
 
 // The process's own gate, until the guard shares another one.
@@ -46,7 +46,7 @@ static_assert(ROCATTACH_STOP_SIGNAL == SIGURG, "as bpf/watch_events.h says");
 // microseconds on another CPU: the wait spins for this long.
 constexpr uint64_t kYieldNs = 30'000;
 
-// After that a wait counts as long.
+// A wait that takes longer than this counts as long.
 constexpr uint64_t kShortWaitNs = 100'000;
 
 // A wait is interrupted more often than this. If more time passed between two checks,
@@ -71,7 +71,7 @@ void Pause(TraceCalls& calls, uint64_t waited_ns) {
 
 constexpr int kSeizeTries = 2;
 
-// Why PTRACE_SEIZE failed with EPERM or EACCES: a tracer, a dead thread, or a policy.
+// Explains EPERM or EACCES of PTRACE_SEIZE: a tracer, a dead thread, or a policy.
 AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid, int error) {
   auto status = calls.ReadStatus(pid, tid);
   if (!status.ok() && IsOwnShortage(ErrnoOf(status.status()))) {
@@ -194,7 +194,7 @@ Tracee::Seen Tracee::Keep(bool block) {
 }
 
 Tracee::Seen Tracee::Await(uint64_t deadline_ns) {
-  // Before anything else: the thread may stop at any time, and waits then.
+  // Before anything else: the thread may stop at any time, and then waits for us.
   const uint64_t begin_ns = calls_.NowNs();
   const bool armed = deadline_ns > begin_ns && calls_.ArmAlarm(deadline_ns - begin_ns);
   Seen seen;
@@ -286,8 +286,8 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
     } else if (!first) {
       continue;  // the alarm repeats
     }
-    constexpr uint64_t kLookNs = 20'000'000;
-    if (calls_.ArmAlarm(is_long ? std::min(deadline_ns - now_ns, kLookNs)
+    constexpr uint64_t kStopLookNs = 20'000'000;
+    if (calls_.ArmAlarm(is_long ? std::min(deadline_ns - now_ns, kStopLookNs)
                                 : kShortWaitNs)) {
       armed = true;
     } else {

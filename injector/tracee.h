@@ -19,7 +19,7 @@
 
 namespace rocattach {
 
-// How many threads this process traces, and whether it may trace more. It can be in
+// Number of threads that this process traces, and whether it may trace more. Can be in
 // memory shared with the guard, because the tracees of a stopped tracer remain stopped.
 struct TraceGate {
   std::atomic<uint32_t> tracees = 0;
@@ -59,14 +59,14 @@ class Tracee {
     kGone,  // it has ended, or is no longer a tracee
   };
   Seen Keep() { return Keep(/*block=*/false); }
-  // The same until `deadline_ns` (CLOCK_BOOTTIME), asleep: kRunning then.
+  // The same, but sleeps until `deadline_ns` (CLOCK_BOOTTIME) if the thread is running.
   Seen Await(uint64_t deadline_ns);
-  // After Keep reported kHeld: the thread runs on, seized. If no window asked for the
-  // stop, it gets its signal (`deliver`).
+  // After Keep reported kHeld: lets the thread run on, seized. `deliver` passes it the
+  // signal, which is right if no window requested the stop.
   void Resume(bool deliver);
 
-  // Looks whether the thread has ended, or is no longer a tracee; nothing else changes.
-  // For one that is kept stopped: an exec by another thread of its process kills it, and
+  // True if the thread has ended, or is no longer a tracee; changes nothing else. For a
+  // thread that is kept stopped: an exec by another thread of its process kills it, and
   // waits until its tracer has noticed that.
   bool HasEnded();
 
@@ -82,7 +82,7 @@ class Tracee {
                          const std::function<void()>& on_wait = nullptr);
 
   // From a stop: lets the thread run to the entry or the end of its next system call,
-  // and stops it there. Signals are delivered on the way. The same failures;
+  // and stops it there. Signals are delivered on the way. Fails as WaitForStop does;
   // kStopTimeout also if the whole process was stopped on the way.
   StepResult RunToSystemCall(uint64_t deadline_ns, bool shares_cpu,
                              SystemCallStop* stop);
@@ -90,10 +90,10 @@ class Tracee {
   // The general registers. kUnsupported if the thread runs 32-bit code.
   StepResult ReadRegisters(user_regs_struct* registers);
 
-  // Are the thread's system calls turned into SIGSYS (prctl(2),
-  // PR_SET_SYSCALL_USER_DISPATCH), or may they be at any time? Then those of the stub and
-  // of the loader would be, wherever they are made. kUnsupported. OK where the
-  // kernel does not say: before Linux 6.4, and it has the dispatch from 5.11 on.
+  // Checks that the thread's system calls are not, and can at no time be, turned into
+  // SIGSYS (prctl(2), PR_SET_SYSCALL_USER_DISPATCH): those of the stub and of the
+  // loader would be too, wherever they are made. kSystemCallDispatch. OK where the
+  // kernel does not tell: before Linux 6.4, although it has the dispatch from 5.11 on.
   StepResult CheckNotDispatched();
 
   // Sets rip, and nothing else.
@@ -106,8 +106,8 @@ class Tracee {
   // The signal whose delivery the stop has delayed; 0: none.
   int pending_signal() const { return pending_signal_; }
 
-  // Writes through PTRACE_POKEDATA, eight bytes a call: for kernels that forbid it
-  // through /proc/PID/mem.
+  // Writes through PTRACE_POKEDATA, eight bytes per call: for kernels that forbid
+  // writes through /proc/PID/mem.
   StepResult Poke(RemoteAddress address, absl::string_view bytes);
 
   // Releases the thread. Idempotent. A thread that was asked to stop and has not done
@@ -115,8 +115,8 @@ class Tracee {
   // then true from here on.
   void Release();
 
-  // Leaves the release to the end of the calling thread, which must follow. The thread
-  // is not stopped for it, as Release would do with one that runs.
+  // Leaves the release to the end of the calling thread, which must follow. The tracee
+  // is not stopped for this, whereas Release stops one that runs.
   void ReleaseByEnd();
 
   // Release for callers that retry: false if the thread has not stopped within
@@ -124,16 +124,16 @@ class Tracee {
   // so this must be called again.
   bool TryRelease(uint64_t patience_ns);
 
-  // It is stopped, and Release would let it run.
+  // True if the thread is stopped, and Release would let it run.
   bool stopped() const { return state_ == State::kStopped; }
 
-  // The kernel still has a tracee of this thread that only the end of this thread
-  // releases. Until then that tracee may stop and remain stopped.
+  // True if the kernel still has a tracee of this thread that only the end of this
+  // thread releases. Until then that tracee may stop and remain stopped.
   bool tracer_must_exit() const { return tracer_must_exit_; }
 
-  // When the thread was released (CLOCK_BOOTTIME): read right before the detach,
-  // because the thread may run, and preempt this one, before the call returns. 0 if it
-  // was not.
+  // The time at which the thread was released (CLOCK_BOOTTIME), read right before the
+  // detach, because the thread may run, and preempt this one, before the call returns.
+  // 0 if it was not released.
   uint64_t released_ns() const { return released_ns_; }
 
  private:
@@ -146,7 +146,7 @@ class Tracee {
   // reason, 0 if the thread has ended.
   Stop LookForStop(bool block, int* error);
   AttachFailure NoStop(uint64_t waited_ns) const;
-  // Every change of the state, so that the gate's count is right.
+  // Makes every change of the state, so that the gate's count is right.
   void Become(State state);
   // The last step of a release, from the stop.
   void Detach();
@@ -160,7 +160,7 @@ class Tracee {
   State state_ = State::kNone;
   pid_t pid_ = 0;
   pid_t tid_ = 0;
-  int pending_signal_ = 0;  // of a signal-delivery stop
+  int pending_signal_ = 0;  // from a signal-delivery stop
   std::optional<WaitStatus> last_stop_;
   uint64_t released_ns_ = 0;
   bool tracer_must_exit_ = false;

@@ -21,12 +21,12 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kAuxvLimit = 8192;
+constexpr size_t kMostAuxvBytes = 8192;
 
-// Where the kernel has mapped the program's dynamic loader, 0 if it has none. Nothing if
-// it cannot be read, or for a 32-bit program.
+// Address at which the kernel has mapped the program's dynamic loader, 0 if it has
+// none. Empty if it cannot be read, or for a 32-bit program.
 std::optional<uint64_t> ReadLoaderBase(pid_t pid) {
-  auto text = ReadFile(absl::StrCat("/proc/", pid, "/auxv"), kAuxvLimit);
+  auto text = ReadFile(absl::StrCat("/proc/", pid, "/auxv"), kMostAuxvBytes);
   if (!text.ok()) return std::nullopt;
   Elf64_auxv_t entry;
   for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
@@ -37,19 +37,19 @@ std::optional<uint64_t> ReadLoaderBase(pid_t pid) {
   return std::nullopt;
 }
 
-// A dynamic loader can be run as a program, which it then loads. It is what provides
-// thread-local storage, in glibc and in musl.
+// A dynamic loader can be run as a program, and then loads another. It is recognized by
+// its function for thread-local storage, which it provides in glibc and in musl.
 bool IsLoader(int program) {
   return FindFunctionFileOffset(program, "__tls_get_addr").ok();
 }
 
-// What a process has mapped of a file.
+// The parts of a file that a process has mapped.
 struct MappedParts {
-  const Mapping* data = nullptr;  // a part that it may write, not the file's beginning
+  const Mapping* data = nullptr;  // a writable part, not the file's beginning
   bool executable = false;
 };
 
-// Whether a loader would map a part of the file executable.
+// True if a loader would map a part of the file executable.
 bool HasCode(pid_t pid, const Mapping& mapping) {
   auto file = OpenMappedFile(pid, mapping);
   if (!file.ok()) return false;
@@ -96,9 +96,9 @@ std::string HowTranslated(pid_t pid, const Maps& maps) {
         ReadExecutable(pid).value_or("unknown"), ", is linked statically");
   }
   if (LoadedWithoutCode(pid, maps).empty()) return "";
-  // Mappings are not read at one instant: of what a native loader was mapping, the data
-  // may have been seen and the code not yet. Where the data has been seen, the next
-  // reading sees the code.
+  // Mappings are not read at one instant: of a file that a native loader was mapping,
+  // the data may have been seen and the code not yet. If the data has been seen, the
+  // next reading sees the code.
   auto again = Maps::Read(pid);
   if (!again.ok()) return "";
   const std::string path = LoadedWithoutCode(pid, *again);

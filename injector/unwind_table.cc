@@ -35,7 +35,7 @@ class Cursor {
   absl::string_view left() const { return left_; }
 
   template <typename T>
-  T Take() {
+  T Read() {
     T value{};
     if (left_.size() < sizeof(T)) {
       Fail();
@@ -81,7 +81,7 @@ class Cursor {
   uint64_t Leb(unsigned* shift) {
     uint64_t value = 0;
     for (*shift = 0; *shift < 64; *shift += 7) {
-      const uint8_t byte = Take<uint8_t>();
+      const uint8_t byte = Read<uint8_t>();
       value |= uint64_t{byte & 0x7fu} << *shift;
       if ((byte & 0x80) == 0) {
         *shift += 7;
@@ -100,7 +100,7 @@ class Cursor {
   bool ok_ = true;
 };
 
-// What several functions have in common.
+// Common data of several functions.
 struct Cie {
   uint64_t code_unit = 1;
   int64_t data_unit = 1;
@@ -129,15 +129,15 @@ absl::StatusOr<std::vector<char>> ReadRecord(const ElfImage& image, uint64_t vad
 absl::StatusOr<Cie> ReadCie(const ElfImage& image, uint64_t vaddr) {
   ASSIGN_OR_RETURN(std::vector<char> record, ReadRecord(image, vaddr));
   Cursor cursor(absl::string_view(record.data(), record.size()));
-  if (cursor.Take<uint32_t>() != 0) return Unknown("no CIE where one should be");
-  const uint8_t version = cursor.Take<uint8_t>();
+  if (cursor.Read<uint32_t>() != 0) return Unknown("no CIE where one should be");
+  const uint8_t version = cursor.Read<uint8_t>();
   if (version != 1 && version != 3) return Unknown(absl::StrCat("version ", version));
   const std::string augmentation(cursor.String());
   Cie cie;
   cie.code_unit = cursor.Unsigned();
   cie.data_unit = cursor.Signed();
   const uint64_t return_register =
-      version == 1 ? cursor.Take<uint8_t>() : cursor.Unsigned();
+      version == 1 ? cursor.Read<uint8_t>() : cursor.Unsigned();
   if (return_register != kUnwindReturn) return Unknown("another return register");
   if (!augmentation.empty() && augmentation[0] != 'z') {
     return Unknown(absl::StrCat("augmentation ", augmentation));
@@ -147,11 +147,11 @@ absl::StatusOr<Cie> ReadCie(const ElfImage& image, uint64_t vaddr) {
     Cursor data(cursor.Block(cursor.Unsigned()));
     for (char letter : augmentation.substr(1)) {
       if (letter == 'R') {
-        cie.pointers = data.Take<uint8_t>();
+        cie.pointers = data.Read<uint8_t>();
       } else if (letter == 'L') {
-        (void)data.Take<uint8_t>();
+        (void)data.Read<uint8_t>();
       } else if (letter == 'P') {
-        const uint8_t encoding = data.Take<uint8_t>() & 0x0f;
+        const uint8_t encoding = data.Read<uint8_t>() & 0x0f;
         const bool small = encoding == 0x03 || encoding == 0x0b;
         const bool large = encoding == 0x00 || encoding == 0x04 || encoding == 0x0c;
         if (!small && !large) return Unknown("the encoding of a personality");
@@ -203,18 +203,18 @@ absl::StatusOr<Fde> FindFde(const ElfImage& image, uint64_t vaddr) {
   const uint64_t place = address(entry.record);
   ASSIGN_OR_RETURN(std::vector<char> record, ReadRecord(image, place));
   Cursor cursor(absl::string_view(record.data(), record.size()));
-  const uint32_t back = cursor.Take<uint32_t>();
+  const uint32_t back = cursor.Read<uint32_t>();
   if (back == 0) return Unknown("a CIE in the index");
   Fde fde;
   ASSIGN_OR_RETURN(fde.cie, ReadCie(image, place + sizeof(uint32_t) - back));
   uint64_t bytes;
   if (fde.cie.pointers == kPcRelative4) {
     fde.begin = place + 2 * sizeof(uint32_t) +
-                static_cast<uint64_t>(int64_t{cursor.Take<int32_t>()});
-    bytes = cursor.Take<uint32_t>();
+                static_cast<uint64_t>(int64_t{cursor.Read<int32_t>()});
+    bytes = cursor.Read<uint32_t>();
   } else if (fde.cie.pointers == kAbsolute) {
-    fde.begin = cursor.Take<uint64_t>();
-    bytes = cursor.Take<uint64_t>();
+    fde.begin = cursor.Read<uint64_t>();
+    bytes = cursor.Read<uint64_t>();
   } else {
     return Unknown("the encoding of addresses");
   }
@@ -227,7 +227,7 @@ absl::StatusOr<Fde> FindFde(const ElfImage& image, uint64_t vaddr) {
   return fde;
 }
 
-// Where a register of the caller is.
+// The place of a register of the caller.
 struct Rule {
   enum Kind { kSame, kAtOffset, kUndefined, kNotUnderstood } kind = kSame;
   int64_t offset = 0;  // from the CFA
@@ -236,7 +236,7 @@ struct Rule {
 struct Row {
   uint64_t cfa_register = kUnwindRegisters;
   int64_t cfa_offset = 0;
-  absl::string_view cfa_expression;  // instead of the two
+  absl::string_view cfa_expression;  // if not empty, replaces the two above
   std::array<Rule, kUnwindRegisters> rules;
 };
 
@@ -261,8 +261,8 @@ class Program {
  private:
   absl::Status Step(Cursor* cursor);
   absl::Status StepExtended(uint8_t code, Cursor* cursor);
-  // Instructions for the CFA, and for where one register is. False for all others,
-  // whose operands are left alone.
+  // Execute an instruction that defines the CFA, or the place of one register. False
+  // for all others, whose operands are not consumed.
   bool DefineCfa(uint8_t code, Cursor* cursor);
   bool DefineRule(uint8_t code, Cursor* cursor);
   void Set(uint64_t which, Rule rule) {
@@ -271,7 +271,7 @@ class Program {
   void Restore(uint64_t which) {
     if (which < kUnwindRegisters) row_.rules[which] = initial_.rules[which];
   }
-  // Run ends past `until_`: what follows does not apply there.
+  // Run ends past `until_`: the instructions after it do not apply there.
   void Advance(uint64_t units) { at_ += units * cie_.code_unit; }
   Rule AtOffset(int64_t units) const {
     return {Rule::kAtOffset,
@@ -287,7 +287,7 @@ class Program {
 };
 
 absl::Status Program::Step(Cursor* cursor) {
-  const uint8_t code = cursor->Take<uint8_t>();
+  const uint8_t code = cursor->Read<uint8_t>();
   const uint8_t operand = code & 0x3f;
   switch (code >> 6) {
     case 1:  // DW_CFA_advance_loc
@@ -309,13 +309,13 @@ absl::Status Program::StepExtended(uint8_t code, Cursor* cursor) {
     case 0x00:  // DW_CFA_nop
       break;
     case 0x02:  // DW_CFA_advance_loc1
-      Advance(cursor->Take<uint8_t>());
+      Advance(cursor->Read<uint8_t>());
       break;
     case 0x03:  // DW_CFA_advance_loc2
-      Advance(cursor->Take<uint16_t>());
+      Advance(cursor->Read<uint16_t>());
       break;
     case 0x04:  // DW_CFA_advance_loc4
-      Advance(cursor->Take<uint32_t>());
+      Advance(cursor->Read<uint32_t>());
       break;
     case 0x0a:  // DW_CFA_remember_state
       if (saved_.size() >= kMaxSaved) return Unknown("too many remembered states");
@@ -400,14 +400,14 @@ bool Program::DefineRule(uint8_t code, Cursor* cursor) {
   }
 }
 
-// Sufficient for the one kind that compilers emit for functions that align their stack:
-// a register with an offset, dereferenced.
+// Supports only the kind that compilers emit for functions that align their stack: a
+// register with an offset, dereferenced.
 absl::StatusOr<uint64_t> Evaluate(absl::string_view expression,
                                   const UnwindRegisters& frame, ReadWord read) {
   Cursor cursor(expression);
   std::vector<uint64_t> stack;
   while (!cursor.empty()) {
-    const uint8_t code = cursor.Take<uint8_t>();
+    const uint8_t code = cursor.Read<uint8_t>();
     if (code >= 0x70 && code <= 0x8f) {  // DW_OP_breg
       const size_t which = code - 0x70u;
       const uint64_t offset = static_cast<uint64_t>(cursor.Signed());

@@ -15,7 +15,7 @@ int AlarmSignal() {
 
 void DoNothing(int) {}
 
-// Once for the process. False if the signal is used otherwise.
+// Called once per process. False if the signal is used for something else.
 bool InstallHandler() {
   struct sigaction action = {}, old = {};
   if (sigaction(AlarmSignal(), nullptr, &old) != 0) return false;

@@ -9,8 +9,8 @@
 namespace rocattach {
 
 // The kernel has no wait call with a timeout. Polling costs a held thread time on a CPU
-// that both share: it runs only while its tracer sleeps, and a sleep that is long
-// enough for it is nearly always too long. So the tracer blocks, and a per-thread timer
+// that both share: the thread runs only while its tracer sleeps, and a sleep that is
+// long enough is nearly always too long. So the tracer blocks, and a per-thread timer
 // interrupts the call: the signal has a handler that does nothing, without SA_RESTART.
 //
 // The signal is SIGRTMAX - 4; if the program has a handler of its own there, nothing is

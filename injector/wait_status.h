@@ -6,8 +6,8 @@
 
 namespace rocattach {
 
-// A status of waitid for a thread under PTRACE_SEIZE, by kind. What the numbers mean:
-// ptrace(2), "Stopped states".
+// A status of waitid for a thread under PTRACE_SEIZE, by kind. The meaning of the
+// numbers is in ptrace(2), "Stopped states".
 class WaitStatus {
  public:
   enum class Kind {

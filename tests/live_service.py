@@ -126,6 +126,14 @@ def start(case, *words, **options):
                             stdout=subprocess.PIPE, text=True, **options)  # fmt: skip
 
 
+def outcome(case, process):
+    """Waits for the end of a command; returns what it has written to its pipes."""
+    try:
+        return process.communicate(timeout=2 * monitoring.PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired as expired:
+        return case.fail(f"{process.args} does not end; it has written {expired.output}")
+
+
 def serve(case, build, folder, *options, launcher=()):
     """A service for the case that is ready."""
     service = Service(build, case.group, folder, *options, launcher=launcher)

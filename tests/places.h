@@ -1,6 +1,6 @@
-// Where tests put files, and reach those of the build, wherever the clone lies: in a
-// directory that is closed to other users, in a path with blanks, beside file systems
-// that are mounted noexec.
+// Places for the tests' files, and ways to reach files of the build, wherever the clone
+// is: in a directory that is closed to other users, in a path with blanks, next to file
+// systems that are mounted noexec.
 #ifndef ROCATTACH_TESTS_PLACES_H_
 #define ROCATTACH_TESTS_PLACES_H_
 
@@ -17,7 +17,7 @@
 
 namespace rocattach::testing_support {
 
-// Every user can go through all directories on the way to `path`, and look into it.
+// True if every user can go through all directories of `path`, itself included.
 inline bool EverybodyReaches(const std::filesystem::path& path) {
   std::filesystem::path part;
   for (const auto& name : path) {
@@ -29,8 +29,8 @@ inline bool EverybodyReaches(const std::filesystem::path& path) {
   return true;
 }
 
-// A directory for temporary files that may be executed and mapped as code, by all
-// users.
+// Returns a directory for temporary files in which every user can execute files and map
+// them as code.
 inline std::string ExecutablePlace() {
   for (const char* place : {"/tmp", "/var/tmp", "/run", "/dev/shm"}) {
     struct statvfs info;
@@ -42,7 +42,7 @@ inline std::string ExecutablePlace() {
   return "/tmp";
 }
 
-// A new directory there, which goes away with the object; all users can read it.
+// A new directory below ExecutablePlace(), removed with the object; all can read it.
 class ExecutableDirectory : public TemporaryDirectory {
  public:
   ExecutableDirectory() : TemporaryDirectory(ExecutablePlace()) {
@@ -50,7 +50,7 @@ class ExecutableDirectory : public TemporaryDirectory {
   }
 };
 
-// `path`, or a link to it: LD_PRELOAD is cut at blanks, and nothing quotes them there.
+// Returns `path` or a link without blanks: LD_PRELOAD is split at them, even if quoted.
 inline std::string WithoutBlanks(const std::string& path) {
   if (path.find(' ') == std::string::npos) return path;
   static const ExecutableDirectory links;
@@ -77,9 +77,9 @@ inline std::string Quoted(const std::vector<std::string>& words) {
   return line;
 }
 
-// The words with paths below `build` replaced by copies that every user can reach, if
-// the build itself cannot be reached by all. `parts` are directories of it that such a
-// command needs beside the files that it names.
+// Returns the words with paths below `build` replaced by copies that every user can
+// reach, unless every user can reach the build itself. `parts` are directories of the
+// build that such a command needs in addition to the files that it names.
 inline std::vector<std::string> ReachableByEverybody(std::vector<std::string> words,
                                                      const std::string& build,
                                                      std::vector<std::string> parts) {

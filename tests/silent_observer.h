@@ -1,4 +1,4 @@
-// For tests that look at some of what users are told: all but that is ignored.
+// Base for a test's observer of some user-visible events: ignores all of them.
 #ifndef ROCATTACH_TESTS_SILENT_OBSERVER_H_
 #define ROCATTACH_TESTS_SILENT_OBSERVER_H_
 

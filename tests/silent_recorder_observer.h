@@ -1,4 +1,4 @@
-// For tests that look at some of what a recorder reports: all but that is ignored.
+// Base for a test's observer of some of a recorder's reports: ignores all of them.
 #ifndef ROCATTACH_TESTS_SILENT_RECORDER_OBSERVER_H_
 #define ROCATTACH_TESTS_SILENT_RECORDER_OBSERVER_H_
 
@@ -9,7 +9,7 @@
 
 namespace rocattach::testing_support {
 
-// `Base`: RecorderObserver, or an interface with more functions.
+// `Base` is RecorderObserver or an interface that extends it.
 template <typename Base>
 class SilentRecorderObserver : public Base {
  public:

@@ -11,12 +11,12 @@
 
 namespace rocattach::testing_support {
 
-// A new directory, which is removed with all that is in it when the object goes away.
-// Only its user can read it. A fixture declares it before whatever writes to it.
+// A new directory, removed with its contents when the object is destroyed. Only its
+// user can read it. A fixture declares it before any member that writes to it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() : TemporaryDirectory("/tmp") {}
-  // Below `parent`. Without its directory a test can do nothing: the program ends.
+  // Creates it below `parent`. If that fails, the test can do nothing and aborts.
   explicit TemporaryDirectory(const std::string& parent)
       : path_(parent + "/rocattach-test.XXXXXX") {
     if (mkdtemp(path_.data()) != nullptr) return;

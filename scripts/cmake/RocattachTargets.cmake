@@ -25,6 +25,10 @@ if(ROCATTACH_SANITIZE)
       $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
+if(ROCATTACH_COVERAGE)
+  target_compile_options(rocattach_options INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(rocattach_options INTERFACE --coverage)
+endif()
 if(ROCATTACH_FUZZ)
   target_compile_options(rocattach_options INTERFACE
     -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
@@ -111,10 +115,7 @@ function(rocattach_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock
     GTest::gtest_main rocattach_test_options rocattach_fast_build)
   if(ROCATTACH_SANITIZE STREQUAL "thread")
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc
-      ${PROJECT_SOURCE_DIR}/tests/tsan/absl_status.cc)
-    target_link_libraries(${name} PRIVATE absl::cord absl::status
-      absl::synchronization ${CMAKE_DL_LIBS})
+    target_link_libraries(${name} PRIVATE rocattach_tsan)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ NO_PRETTY_VALUES
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)

@@ -1,5 +1,5 @@
-// Random instants that fall before the end of something and behind it, however fast the
-// machine is.
+// Random instants that fall both before and after the end of an operation, regardless
+// of the machine's speed.
 #ifndef ROCATTACH_TESTS_INTEGRATION_RANDOM_INSTANTS_H_
 #define ROCATTACH_TESTS_INTEGRATION_RANDOM_INSTANTS_H_
 
@@ -11,18 +11,18 @@ namespace rocattach {
 
 class RandomInstants {
  public:
-  // At first they are spread over `longest_us`.
+  // `longest_us` is the range of the first delays; Add() adjusts it.
   explicit RandomInstants(int longest_us = 500) : longest_us_(longest_us) {}
 
-  // How long to wait this time.
+  // Returns the time to wait before the next instant.
   std::chrono::microseconds Next(std::mt19937* random) const {
     return std::chrono::microseconds(
         std::uniform_int_distribution<int>(0, longest_us_)(*random));
   }
-  // `late`: what was to be interrupted was over by then.
+  // `late`: the operation that was to be interrupted had ended by then.
   void Add(bool late) {
     ++(late ? late_ : early_);
-    // Many of a kind in a row: the range lies beside what it should cover.
+    // Many of one kind in a row: the operation ends outside the range.
     row_ = late == last_ ? row_ + 1 : 1;
     last_ = late;
     if (row_ % 6 != 0) return;

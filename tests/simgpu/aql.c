@@ -10,20 +10,20 @@
 #include "tests/simgpu/options.h"
 #include "tests/simgpu/signal.h"
 
-// Packets per visit, so that one busy queue does not starve the others.
+// Packets per visit, limited so that one busy queue does not starve the others.
 #define PACKETS_PER_STEP 32
 
-// Values of amd_queue_t.queue_inactive_signal by which the packet processor of gfx9
+// Values of amd_queue_t.queue_inactive_signal with which the packet processor of gfx9
 // reports an error to the runtime.
 enum {
-  ERROR_SCRATCH = 1,  // the only one that the queue recovers from
+  ERROR_SCRATCH = 1,  // the only error from which the queue recovers
   ERROR_INVALID_DIMENSION = 2,
   ERROR_INVALID_CODE = 8,
   ERROR_INVALID_PACKET = 32
 };
 
-// The same errors as bits of the reason that a driver reports, which is how runtimes
-// hear of them that enabled it.
+// The same errors as bits of the reason that a driver reports to runtimes which have
+// enabled that.
 enum {
   REASON_DIMENSION_INVALID = 1 << (16 - 1),
   REASON_CODE_INVALID = 1 << (18 - 1),
@@ -38,7 +38,7 @@ enum {
   VENDOR_IB_JUMP = 7
 };
 
-// As in hsa_ext_amd.h of interface 1.31.
+// The layout in hsa_ext_amd.h of interface 1.31.
 struct ext_dispatch {
   uint16_t header;
   uint8_t format, setup;
@@ -52,7 +52,7 @@ struct ext_dispatch {
   hsa_signal_t dependency;
   hsa_signal_t completion_signal;
 };
-// Runs packets that lie outside of the ring.
+// Runs packets outside of the ring.
 struct ib_jump {
   uint16_t header;
   uint8_t format, reserved1;
@@ -113,7 +113,7 @@ static union packet* packet_at(const struct simgpu_queue* queue, uint64_t index)
          index % (queue->ring_bytes / sizeof(union packet));
 }
 
-// Whether the packet at `read` may be consumed: announced, and its header written.
+// True if the packet at `read` may be consumed: announced, and its header written.
 static bool may_consume(struct simgpu_queue* queue, uint64_t read,
                         const union packet* packet) {
   uint64_t bell = *queue->doorbell;
@@ -134,13 +134,13 @@ static bool may_consume(struct simgpu_queue* queue, uint64_t read,
         __atomic_load_n(&queue->amd_queue->write_dispatch_id, __ATOMIC_ACQUIRE);
     return false;
   }
-  // A valid packet below the write index whose doorbell has not been seen for so long
-  // is processed anyway: several producers may ring out of order, and the doorbell is a
-  // word that is polled, so that a smaller value may have replaced a larger one
-  // unnoticed. The time is longer than a producer is off its CPU between writing and
-  // ringing, as a rule: a real processor would not look at such a packet at all.
+  // A valid packet below the write index whose doorbell has not been seen for this long
+  // is processed anyway: several producers may ring out of order, and since the
+  // doorbell is a polled word, a smaller value may have replaced a larger one
+  // unnoticed. As a rule, the time is longer than a producer loses its CPU between
+  // writing and ringing; a real processor would not look at such a packet at all.
   if (now - queue->unrung_since_ns < simgpu_options_get()->unrung_ns) return false;
-  // Everything that had been reserved when the period began has had its time.
+  // All packets that were reserved when the period began have had that time.
   atomic_fetch_add(&unrung_packets, queue->unrung_until - read);
   queue->rung = queue->unrung_until;
   queue->unrung_since_ns = 0;
@@ -175,7 +175,7 @@ static void report_error(struct simgpu_queue* queue, int64_t error) {
   }
 }
 
-// Hands the slot back, then signals: a waiter may rely on the queue's having room.
+// Frees the slot, then signals: a waiter may rely on room in the queue.
 static void retire(struct simgpu_queue* queue, union packet* packet, uint64_t read,
                    hsa_signal_t completion, uint64_t start, uint64_t end) {
   if (profiling(queue)) simgpu_signal_set_times(completion, start, end);
@@ -229,8 +229,8 @@ static enum simgpu_step start_dispatch(struct simgpu_queue* queue,
   queue->end_ticks =
       queue->start_ticks + simgpu_ns_to_ticks(simgpu_options_get()->kernel_ns);
   queue->running = true;
-  // A real processor does not wait for its own writes to memory; ours would, for a line
-  // that another core had last.
+  // A real processor does not wait for its own writes to memory; the simulator would,
+  // for a line that was last used by another core.
   if (dispatch->completion_signal.handle != 0) {
     __builtin_prefetch((const void*)(uintptr_t)dispatch->completion_signal.handle, 1);
   }
@@ -268,7 +268,7 @@ static enum simgpu_step start_ext_dispatch(struct simgpu_queue* queue,
   return start_dispatch(queue, &dispatch);
 }
 
-// What it runs has no completion signals of its own, and takes no time.
+// The packets behind a jump have no completion signals of their own, and take no time.
 static enum simgpu_step jump(struct simgpu_queue* queue, union packet* packet,
                              uint64_t read) {
   const union packet* target = (const union packet*)(uintptr_t)packet->jump.base;
@@ -317,7 +317,7 @@ static bool barrier_value_satisfied(const hsa_amd_barrier_value_packet_t* barrie
   }
 }
 
-// Starts, or waits for, the packet at the head.
+// Starts the packet at the head, or waits for it.
 static enum simgpu_step consume(struct simgpu_queue* queue, union packet* packet,
                                 uint64_t read) {
   switch (packet->header & 0xff) {
@@ -337,8 +337,8 @@ static enum simgpu_step consume(struct simgpu_queue* queue, union packet* packet
         return SIMGPU_PROGRESS;
       }
       if (packet->vendor.AmdFormat == VENDOR_PM4_INDIRECT_BUFFER) {
-        // Cache maintenance, which has no meaning here. The signal is where all AQL
-        // packets have it.
+        // Cache maintenance, which has no meaning here. The completion signal is at the
+        // same place as in all AQL packets.
         retire_now(queue, packet, read, packet->barrier.completion_signal);
         return SIMGPU_PROGRESS;
       }
@@ -368,7 +368,7 @@ static bool finish_running(struct simgpu_queue* queue, uint64_t read) {
   void (*call)(uint32_t, const void*, void*) = observer.call;
   if (call != NULL) {
     const bool ext =
-        (packet->header & 0xff) == HSA_PACKET_TYPE_VENDOR_SPECIFIC;  // the other kind
+        (packet->header & 0xff) == HSA_PACKET_TYPE_VENDOR_SPECIFIC;  // an ext dispatch
     const hsa_kernel_dispatch_packet_t dispatch =
         ext ? as_dispatch(&packet->ext) : packet->dispatch;
     call(queue->node, &dispatch, observer.data);

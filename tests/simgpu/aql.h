@@ -4,22 +4,22 @@
 
 #include "tests/simgpu/queue.h"
 
-// Does what can be done now, at most some packets' worth. Never blocks, except for as
-// long as a kernel's stand-in runs.
+// Does what can be done now, for a limited number of packets. Never blocks, except
+// while the stand-in of a kernel runs.
 enum simgpu_step simgpu_aql_step(struct simgpu_queue* queue);
 
-// How many packets have been processed without their doorbell so far.
+// Number of packets so far that were processed without their doorbell.
 uint64_t simgpu_aql_unrung_packets(void);
 
-// How many kernel dispatches have been completed so far.
+// Number of kernel dispatches completed so far.
 uint64_t simgpu_aql_dispatches(void);
 
-// The sum of their durations.
+// The sum of the dispatches' durations.
 uint64_t simgpu_aql_kernel_ns(void);
 
-// Calls `observer` with the packet of each kernel dispatch that completes on `node`
-// from now on, before its completion signal; NULL: no more. On the engine's thread,
-// with its lock held: it must not call the runtime.
+// From now on, calls `observer` with the packet of each kernel dispatch that completes
+// on `node`, before its completion signal; NULL ends that. It is called on the engine's
+// thread, with the engine's lock held, so it must not call the runtime.
 void simgpu_aql_observe(void (*observer)(uint32_t node, const void* packet, void* data),
                         void* data);
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// HIP's kernels. The argument lists are those of their declarations, which the library
-// carries as source text.
+// HIP's kernels. The argument lists are those of the kernels' declarations, which the
+// library contains as source text.
 
 struct ulong4 {
   uint64_t x, y, z, w;
@@ -21,20 +21,20 @@ struct copy_arguments {
   uint32_t tail;  // copyBuffer: see below; copyBufferAligned: bytes per element
 };
 
-// The same since HIP 6.
+// The arguments since HIP 6.
 struct copy_arguments_6 {
   const uint8_t* source;
   uint8_t* destination;
   uint64_t size;       // in bytes
-  uint32_t remainder;  // of these, what is not copied in larger elements
+  uint32_t remainder;  // of these, bytes not copied in larger elements
   uint32_t element;
-  uint64_t end;  // where the remainder's destination starts
+  uint64_t end;  // start of the remainder in the destination
 };
 
 // `size` bytes if the tail is 8; else size - 1 dwords and then `tail` bytes.
 static void copy_buffer(const struct simgpu_launch* launch) {
   const struct copy_arguments_6* later = launch->kernarg;
-  // In the earlier list this is a size, never an address.
+  // In the earlier list this field is a size, never an address.
   if (later->end ==
       (uint64_t)(uintptr_t)later->destination + later->size - later->remainder) {
     memmove(later->destination, later->source, later->size);
@@ -84,20 +84,20 @@ static void copy_buffer_rect_aligned(const struct simgpu_launch* launch) {
 }
 
 struct fill_arguments {
-  // The same buffer; the pointer that is not null says the size of an element.
+  // The same buffer; the pointer that is not null determines the size of an element.
   uint8_t* by_1;
   uint8_t* by_2;
   uint8_t* by_4;
   uint8_t* by_8;
   const uint8_t* pattern;
   uint32_t pattern_elements;
-  uint64_t offset;  // in elements, as the rest
+  uint64_t offset;  // in elements, like the fields below
   uint64_t size;    // 1D: repetitions of the pattern. 2D: width, in repetitions
   uint64_t height;
   uint64_t pitch;
 };
 
-// That of one dimension since HIP 6.
+// The arguments for one dimension since HIP 6.
 struct fill_arguments_6 {
   uint8_t* buffer;
   const uint8_t* pattern;
@@ -118,7 +118,7 @@ static void fill_row(const struct fill_arguments* a, uint64_t row_offset) {
 
 static void fill_buffer(const struct simgpu_launch* launch) {
   const struct fill_arguments_6* later = launch->kernarg;
-  // Of the earlier list's pointers to the buffer only one is given.
+  // The earlier list has only one pointer to the buffer that is not null.
   if (later->buffer != NULL && later->pattern != NULL) {
     const uint64_t bytes = (uint64_t)later->pattern_elements * later->element;
     uint8_t* to = later->buffer;
@@ -172,8 +172,8 @@ simgpu_standin simgpu_blit_kernel(const char* name) {
 }
 
 // The HSA runtime's shaders divide their work into phases (head, body in vectors,
-// tail), each of which is given by where it starts; what they do as a whole is copy or
-// fill from the first start to the last end.
+// tail), each defined by its start. As a whole they copy or fill from the first start
+// to the last end.
 
 struct shader_copy_aligned {
   struct {
@@ -195,7 +195,7 @@ struct shader_fill {
   uint32_t work_items;
 };
 
-// Whether the phases' sources and destinations advance in step.
+// True if the phases' sources and destinations advance in step.
 static bool phases_agree(const uint64_t* pairs, int count) {
   for (int i = 1; i < count; i++) {
     uint64_t source_bytes = pairs[2 * i] - pairs[2 * i - 2];
@@ -218,7 +218,7 @@ void simgpu_blit_shader(const struct simgpu_launch* launch) {
   const struct shader_fill* fill = launch->kernarg;
   if (launch->kernarg == NULL) return;
   const uint64_t* pairs = launch->kernarg;
-  // From the shape with the most conditions to the one with the fewest.
+  // Checks the shape with the most conditions first, and that with the fewest last.
   if (aligned->work_items == work_items && phases_agree(pairs, 5)) {
     copy_pairs(pairs, 5);
   } else if (misaligned->work_items == work_items && phases_agree(pairs, 3)) {

@@ -20,7 +20,7 @@ uint64_t simgpu_cpu_ns(void) {
 uint64_t simgpu_gpu_ticks_at(unsigned gpu, uint64_t system_ns) {
   const uint64_t offset = 0x5a5a00000000u + (uint64_t)gpu * 0x0100000000u;
   const uint64_t ppm = 20 + 7 * (uint64_t)gpu;
-  // 40 ns per tick; `ppm` ticks more in every million. Both terms only ever grow.
+  // 40 ns per tick; `ppm` more ticks in every million. Both terms are monotonic.
   const uint64_t nominal = system_ns / 40;
   return offset + nominal + nominal / 1000000 * ppm + nominal % 1000000 * ppm / 1000000;
 }

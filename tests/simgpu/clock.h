@@ -1,7 +1,7 @@
 // Two clock domains, as on a machine with a GPU: the system clock, CLOCK_BOOTTIME in
 // nanoseconds, and each GPU's own counter of nominally 25 MHz. A GPU's counter has an
-// offset and runs a few parts per million fast, differently on each GPU, so that code
-// which confuses the domains, or relates them only once, shows it.
+// offset and runs a few parts per million fast, differently on each GPU, which exposes
+// code that confuses the domains or relates them only once.
 #ifndef ROCATTACH_TESTS_SIMGPU_CLOCK_H_
 #define ROCATTACH_TESTS_SIMGPU_CLOCK_H_
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define FILE_BYTES (1ull << 45)
-// Where the file's first descriptor goes, out of the way of programs that expect theirs
-// to be numbered from 3 on, or that close what they did not open.
+// Lowest number of the file's first descriptor, out of the way of programs that expect
+// theirs to be numbered from 3 on, or that close descriptors they did not open.
 #define LOW_DESCRIPTORS 200
 
 struct identity {
@@ -26,9 +26,9 @@ struct identity {
 
 static struct {
   pthread_mutex_t lock;
-  int fd;  // -1: there is none yet
+  int fd;  // -1: not created yet
   struct identity self;
-  struct identity parents;  // of the process that this one was forked from
+  struct identity parents;  // the parent's file, after a fork
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static bool identify(int fd, struct identity* identity) {
@@ -42,8 +42,8 @@ static bool same(struct identity a, struct identity b) {
   return a.inode != 0 && a.inode == b.inode && a.device == b.device;
 }
 
-// A program may have closed a descriptor that it knows nothing of, and opened another
-// file under its number. Caller holds the lock.
+// A program may have closed this descriptor without knowing it, and opened another file
+// under its number. Caller holds the lock.
 static bool still_there(void) {
   struct identity now;
   return file.fd >= 0 && identify(file.fd, &now) && same(now, file.self);
@@ -63,8 +63,8 @@ static bool allowed(uint64_t size) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
 }
 
-// A limit of file sizes does not concern shared memory, which is in a file all the same.
-// To open that takes privileges.
+// A limit of file sizes does not apply to shared memory, which nevertheless is a file.
+// Opening that file takes privileges.
 static int file_of_shared_memory(uint64_t size) {
   char* mapped = mmap(NULL, size, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -82,7 +82,7 @@ static int file_of_shared_memory(uint64_t size) {
 static int pipe_of(const void* content, size_t bytes, bool close_on_exec) {
   int ends[2];
   if (pipe2(ends, close_on_exec ? O_CLOEXEC : 0) != 0) return -1;
-  // A pipe has room for more.
+  // The content fits into a pipe.
   const bool ok = write(ends[1], content, bytes) == (ssize_t)bytes;
   syscall(SYS_close, ends[1]);
   if (ok) return ends[0];
@@ -119,7 +119,7 @@ static int make(void) {
   if (fd >= 0) {
     syscall(SYS_close, low);
   } else {
-    fd = low;  // not so many are allowed
+    fd = low;  // the limit of descriptors is lower
   }
   if (!identify(fd, &file.self)) {
     int error = errno;

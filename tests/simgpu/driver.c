@@ -25,7 +25,7 @@
 #include "tests/simgpu/topology.h"
 
 static struct {
-  atomic_bool opened;  // by this process, not by one that it was forked from
+  atomic_bool opened;  // by this process, not by the one it was forked from
   atomic_bool runtime_enabled;
 } driver;
 
@@ -59,7 +59,7 @@ static void write_statistics(int status, void* unused) {
   (void)status;
   (void)unused;
   if (!driver.opened) return;
-  // The numbers do not change any more, and the last packets are complete.
+  // From here on the numbers do not change any more: the last packets are complete.
   simgpu_engine_halt();
   const char* path = simgpu_options_get()->stats_path;
   FILE* file = path != NULL ? fopen(path, "ae") : NULL;
@@ -74,12 +74,12 @@ static void write_statistics(int status, void* unused) {
 
 __attribute__((constructor)) static void library_loaded(void) {
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-  // Unlike a destructor this runs behind those of all libraries, which use the GPU.
+  // Unlike a destructor, this runs after those of all libraries, which use the GPU.
   on_exit(write_statistics, NULL);
 }
 
 int simgpu_driver_open(int flags) {
-  // While there are queues, the machine stays what it is.
+  // The options cannot change while there are queues.
   if (simgpu_engine_queues() == 0 && !simgpu_options_load()) {
     errno = ENODEV;
     return -1;
@@ -97,8 +97,8 @@ int simgpu_driver_open_render(unsigned gpu, int flags) {
   return simgpu_file_open((flags & O_CLOEXEC) != 0);
 }
 
-// For the simulated rocprofiler-sdk, whose device counting sees what the whole device
-// does, through whatever queue.
+// For the simulated rocprofiler-sdk, whose device counting sees everything the device
+// executes, from any queue.
 __attribute__((visibility("default"))) void simgpu_observe_dispatches(
     void (*observer)(uint32_t node, const void* packet, void* data), void* data);
 void simgpu_observe_dispatches(void (*observer)(uint32_t node, const void* packet,
@@ -132,7 +132,7 @@ static int get_clock_counters(void* argument) {
   return 0;
 }
 
-// The apertures of gfx9, and all of the host's addresses for the rest.
+// The apertures of gfx9; the range for the rest covers all of the host's addresses.
 static void put_apertures(unsigned gpu, struct kfd_process_device_apertures* a) {
   *a = (struct kfd_process_device_apertures){.lds_base = 0x1000000000000u,
                                              .lds_limit = 0x10000ffffffffu,
@@ -178,7 +178,7 @@ static int get_tile_config(void* argument) {
   struct kfd_ioctl_get_tile_config_args* a = argument;
   unsigned gpu;
   if (!simgpu_gpu_of_id(a->gpu_id, &gpu)) return EINVAL;
-  // No tiling tables on gfx9; the address configuration is what the image code reads.
+  // No tiling tables on gfx9; only the image code reads the address configuration.
   a->num_tile_configs = 0;
   a->num_macro_tile_configs = 0;
   a->gb_addr_config = 0x2a114042;
@@ -199,14 +199,14 @@ static int runtime_enable(void* argument) {
   const bool enable = (a->mode & SIMGPU_KFD_RUNTIME_ENABLE_BIT) != 0;
   a->capabilities = 0;
   if (!enable) {
-    // The driver does not mind if it is not enabled.
+    // The driver accepts this even if it is not enabled.
     driver.runtime_enabled = false;
     return 0;
   }
   return atomic_exchange(&driver.runtime_enabled, true) ? EBUSY : 0;
 }
 
-// A descriptor on which nothing ever arrives.
+// Returns a descriptor on which no event ever arrives.
 static int smi_events(void* argument) {
   struct kfd_ioctl_smi_events_args* a = argument;
   int fd = eventfd(0, EFD_CLOEXEC);
@@ -215,7 +215,7 @@ static int smi_events(void* argument) {
   return 0;
 }
 
-// For what has no meaning here.
+// For operations that have no meaning here.
 static int accept(void* argument) {
   (void)argument;
   return 0;
@@ -229,8 +229,8 @@ static int create_event(void* argument) {
       a->event_type == KFD_IOC_EVENT_SIGNAL ? SIMGPU_EVENT_SIGNAL : SIMGPU_EVENT_OTHER,
       a->auto_reset != 0);
   if (id == 0) return ENOSPC;
-  // The mailboxes are in memory that the client has given, by slot. It uses them only
-  // if it is also told where it could have mapped the driver's.
+  // The mailboxes are in memory that the client has given, by slot. The client uses
+  // that only if it also gets an offset at which it could map the driver's.
   a->event_page_offset = SIMGPU_FILE_EVENTS;
   a->event_id = id;
   a->event_trigger_data = id;
@@ -407,7 +407,7 @@ static int available_memory(void* argument) {
   return 0;
 }
 
-// Attributes are accepted, and all memory may be used by all GPUs.
+// Attributes are accepted; all GPUs may use all memory.
 static int svm(void* argument) {
   struct kfd_ioctl_svm_args* a = argument;
   if (a->op != KFD_IOCTL_SVM_OP_GET_ATTR) return 0;
@@ -437,7 +437,7 @@ static int svm(void* argument) {
 
 struct operation {
   int (*run)(void* argument);
-  size_t bytes;  // at least this much of its argument is used
+  size_t bytes;  // minimum size of its argument
 };
 
 static const struct operation operations[] = {
@@ -496,7 +496,7 @@ bool simgpu_driver_may_be(unsigned long request) {
 
 int simgpu_driver_ioctl(unsigned long request, void* argument) {
   const unsigned number = _IOC_NR(request);
-  // As the driver does it: later clients may hand in more than is known here.
+  // As in the driver: later clients may pass larger arguments than are known here.
   if (number >= sizeof(operations) / sizeof(operations[0]) ||
       operations[number].run == NULL) {
     return ENOTTY;

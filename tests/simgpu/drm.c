@@ -1,6 +1,6 @@
-// The functions of libdrm that the runtimes call for a GPU. They answer here instead of
-// through ioctls of the render node. What concerns buffers that processes share answers
-// that it is invalid.
+// The functions of libdrm that the runtimes call for a GPU. They are implemented here
+// instead of through ioctls of the render node. Functions for buffers that processes
+// share return an error.
 #define _GNU_SOURCE
 #include "tests/simgpu/drm.h"
 
@@ -19,12 +19,12 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-// What a device's handle points to.
+// The object behind a device's handle.
 struct device {
   int fd;
 };
 
-// All GPUs are of one model, and which one a handle is of makes no difference.
+// All GPUs are of one model, so it does not matter to which one a handle belongs.
 EXPORT int drmOpenRender(int minor) {
   if (minor < SIMGPU_FIRST_RENDER_MINOR) return -ENOENT;
   const unsigned gpu = (unsigned)(minor - SIMGPU_FIRST_RENDER_MINOR);
@@ -41,7 +41,7 @@ EXPORT int amdgpu_device_initialize(int fd, uint32_t* major, uint32_t* minor,
   if (!simgpu_file_is(fd)) return -EBADF;
   struct device* made = malloc(sizeof(*made));
   if (made == NULL) return -ENOMEM;
-  // The caller may close its own.
+  // The caller may close its own descriptor.
   made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (made->fd < 0) {
     const int error = errno;

@@ -10,7 +10,7 @@ struct simgpu_drm_gpu_info {
   uint32_t unused[2];
   uint32_t family_id;
   uint32_t unused_too[14];
-  uint32_t counter_khz;  // of the GPU's clock
+  uint32_t counter_khz;  // rate of the GPU's clock
   uint32_t rest[85];
 };
 

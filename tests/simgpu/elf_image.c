@@ -19,7 +19,7 @@ struct dynamic {
   const uint32_t* gnu_hash;  // DT_GNU_HASH
 };
 
-// Entries are absolute where the loader relocated them, relative to the base elsewhere.
+// Entries are absolute if the loader has relocated them, else relative to the base.
 static uintptr_t absolute(uintptr_t base, uint64_t value) {
   return value < base ? base + value : value;
 }
@@ -38,7 +38,7 @@ static struct dynamic read_dynamic(uintptr_t base, const Elf64_Dyn* entry,
   return result;
 }
 
-// A code object as the runtime loaded it: header and all, at its link-time layout.
+// A code object as the runtime loads it: with its header, in its link-time layout.
 static const Elf64_Ehdr* find_code_object(uintptr_t start, uint64_t object) {
   for (uintptr_t page = object & ~(uintptr_t)(PAGE - 1); page >= start; page -= PAGE) {
     const Elf64_Ehdr* header = (const Elf64_Ehdr*)page;

@@ -12,9 +12,9 @@
 bool simgpu_elf_kernel_name(uintptr_t start, uint64_t size, uint64_t object, char* name,
                             size_t name_size);
 
-// The address of a symbol that some library in this process exports, NULL if none does.
-// Does the work of dlsym() without the dynamic loader's main lock: a thread may hold
-// that one, inside dlopen(), while it waits for the very kernel that is looked up.
+// The address of a symbol that some library in this process exports, or NULL. Works
+// like dlsym(), but without the dynamic loader's main lock: a thread may hold that
+// lock, inside dlopen(), while it waits for the very kernel that is looked up.
 void* simgpu_elf_host_symbol(const char* name);
 
 #endif  // ROCATTACH_TESTS_SIMGPU_ELF_IMAGE_H_

@@ -19,12 +19,12 @@
 #include "tests/simgpu/queue.h"
 #include "tests/simgpu/sdma.h"
 
-// Of one GPU.
+// Per GPU.
 #define MAX_QUEUES (SIMGPU_DOORBELL_BYTES / 8)
 
 static struct {
-  // Held by the thread for as long as it works, by clients to change the list. The
-  // mutex is not fair, so a client announces itself, and the thread then lets go.
+  // Held by the thread while it works, and by clients to change the list. The mutex is
+  // not fair, so a client announces itself, and the thread then releases the lock.
   pthread_mutex_t lock;
   atomic_uint clients;
   struct simgpu_queue* queues;
@@ -53,8 +53,8 @@ uint64_t simgpu_queue_deadline(const struct simgpu_queue* queue) {
 // --- The thread ---
 
 struct visit {
-  enum simgpu_step step;      // the largest of all queues
-  uint64_t next_deadline_ns;  // until the first running piece of work ends
+  enum simgpu_step step;      // the largest one of all queues
+  uint64_t next_deadline_ns;  // until the first work in progress ends
 };
 
 static struct visit visit_queues(void) {
@@ -79,8 +79,8 @@ static void release_and_sleep(uint64_t ns) {
   pthread_mutex_lock(&engine.lock);
 }
 
-// How long to sleep after having found nothing to do since `idle_ns`. Polling is what
-// a doorbell in plain memory leaves; the longer nothing happens, the less of it.
+// Time to sleep after nothing was found to do since `idle_ns`. A doorbell in plain
+// memory must be polled; the longer nothing happens, the less often.
 static uint64_t pause_after(uint64_t idle_ns, bool blocked) {
   if (idle_ns < 50000) return 0;
   if (idle_ns < 1000000) return 20000;
@@ -89,9 +89,9 @@ static uint64_t pause_after(uint64_t idle_ns, bool blocked) {
   return 4000000;
 }
 
-// Sleeps through most of a long kernel, but looks at the other queues in between.
+// Sleeps through most of a long kernel, but checks the other queues in between.
 static uint64_t pause_until(uint64_t remaining_ns) {
-  const uint64_t wake_up_ns = 80000;  // that late a sleep may end
+  const uint64_t wake_up_ns = 80000;  // maximum delay of a wake-up
   if (remaining_ns < 2 * wake_up_ns) return 0;
   uint64_t pause = remaining_ns - wake_up_ns;
   return pause < 200000 ? pause : 200000;
@@ -137,8 +137,8 @@ static void* serve(void* unused) {
 // Caller holds the lock.
 static bool start_thread(void) {
   if (engine.thread_exists) return true;
-  // The application's signals are for the application's threads, except those that say
-  // that a stand-in has failed.
+  // The application's signals are for the application's threads, except those that
+  // report a fault in a stand-in.
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, SIGSEGV);
@@ -163,8 +163,8 @@ static bool ensure_doorbells(unsigned gpu) {
   return engine.doorbells[gpu] != NULL;
 }
 
-// Caller holds the lock. A slot is not reused at once: a late ring of the queue before
-// should not reach the next one.
+// Caller holds the lock. A slot is not reused at once: a late ring of the previous
+// queue should not reach the next one.
 static int take_slot(unsigned gpu) {
   static unsigned next;
   for (unsigned tried = 0; tried < MAX_QUEUES; tried++) {
@@ -206,7 +206,7 @@ int simgpu_engine_create_queue(const struct simgpu_queue_request* request, uint3
   if (queue == NULL) return ENOMEM;
   engine_lock();
   int slot = ensure_doorbells(request->gpu) ? take_slot(request->gpu) : -1;
-  // The thread looks at the list once this lets go of the lock.
+  // The thread reads the list once this function releases the lock.
   bool ready = slot >= 0 && start_thread();
   if (ready) {
     queue->id = ++engine.last_id;

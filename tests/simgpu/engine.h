@@ -1,4 +1,4 @@
-// The simulated GPUs at work: the list of queues, and the thread that serves them all.
+// The engine of the simulated GPUs: the list of queues and the thread that serves it.
 #ifndef ROCATTACH_TESTS_SIMGPU_ENGINE_H_
 #define ROCATTACH_TESTS_SIMGPU_ENGINE_H_
 
@@ -12,31 +12,31 @@ struct simgpu_queue_request {
   unsigned gpu;
   void* ring;
   uint64_t ring_bytes;
-  // Where the indices are, in the client's memory. That of an AQL queue is in its
+  // Address of the read index in the client's memory. That of an AQL queue is in its
   // amd_queue_t.
   uint64_t* read_index;
-  // Where errors are reported, and the event that says so; NULL: nowhere.
+  // Address for error reasons, and the event that signals one; NULL: not reported.
   volatile int64_t* error_reason;
   uint32_t error_event;
 };
 
-// Creates a queue and, with the first one, the thread. `*doorbell` is its number among
-// those of its GPU. 0, or an errno.
+// Creates a queue and, with the first one, the thread. `*doorbell` is the queue's
+// number among those of its GPU. 0, or an errno.
 int simgpu_engine_create_queue(const struct simgpu_queue_request* request, uint32_t* id,
                                unsigned* doorbell);
 
-// Removes a queue; without any the thread ends. When this returns, nothing of the
-// queue is touched any more; packets that were not processed never are.
+// Removes a queue; the thread ends with the last one. After the return, nothing of the
+// queue is accessed any more, and packets not processed by then are never processed.
 int simgpu_engine_destroy_queue(uint32_t id);
 
-// Stops serving a queue (percentage 0), or starts it again.
+// Suspends a queue (percentage 0), or resumes it.
 int simgpu_engine_suspend_queue(uint32_t id, bool suspended);
 
-// How many queues there are.
+// Number of queues.
 unsigned simgpu_engine_queues(void);
 
-// Before the process ends: from the return of this on nothing is done any more, and all
-// other functions wait for ever.
+// Called before the process ends: after the return the engine does nothing any more,
+// and all other functions wait for ever.
 void simgpu_engine_halt(void);
 
 void simgpu_engine_before_fork(void);

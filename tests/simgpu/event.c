@@ -14,14 +14,14 @@ struct link {
   struct link* next;
   struct link* previous;
   struct event* event;  // NULL once unlinked
-  uint64_t known_age;   // that the waiter handed in; 0: it knows of none
+  uint64_t known_age;   // passed by the waiter; 0: not known
   bool activated;
 };
 
 struct waiter {
   pthread_cond_t wake;
   uint32_t activated;  // number of activated links
-  bool destroyed;      // one of the events is gone
+  bool destroyed;      // one of the events no longer exists
 };
 
 struct event {
@@ -29,7 +29,7 @@ struct event {
   bool has_age;
   bool manual_reset;
   bool signaled;     // manual-reset events only
-  uint64_t set_age;  // auto-reset events: when it was last set, 0 if never
+  uint64_t set_age;  // auto-reset events: age of the last set, 0 if never
   uint64_t age;      // for callers that keep it: 1, and one more with each set
   struct link* waiters;
 };
@@ -42,8 +42,8 @@ static struct {
   pthread_key_t seen_key;
 } events = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
 
-// For each event, by id, the age up to which this thread has been notified of sets.
-// NULL until the thread first waits; ages only grow, so an id can be used again.
+// For each event, by ID, the age up to which this thread has been notified of sets.
+// NULL until the thread first waits; ages only grow, so an ID can be reused.
 static __thread uint64_t* seen;
 
 static void free_seen(void* table) {
@@ -62,13 +62,13 @@ static bool ensure_seen(void) {
   return seen != NULL;
 }
 
-// Whether the calling thread would pass a wait. Caller holds the lock.
+// True if a wait of the calling thread would end at once. Caller holds the lock.
 static bool is_set(const struct event* event) {
   if (event->manual_reset) return event->signaled;
   return event->set_age > (seen != NULL ? seen[event->id] : 0);
 }
 
-// Whether a wait for this event is over. Caller holds the lock.
+// True if a wait for this event is over. Caller holds the lock.
 static bool passes(const struct link* link) {
   const struct event* event = link->event;
   if (link->known_age == 0 || event->manual_reset) return is_set(event);
@@ -206,8 +206,8 @@ static void link_waiter(struct link* link, struct waiter* waiter, struct event* 
   if (passes(link)) activate(link);
 }
 
-// What a waiter is told at the end: after a success the caller looks at all that it
-// waits for, so every set up to now is told. Caller holds the lock.
+// Notes what a waiter has seen when its wait ends: after a success the caller checks
+// everything that it waits for, so it has seen every set so far. Caller holds the lock.
 static void tell(const struct link* link, uint64_t* age) {
   const struct event* event = link->event;
   if (event == NULL) return;
@@ -215,8 +215,8 @@ static void tell(const struct link* link, uint64_t* age) {
   if (link->known_age != 0 && link->activated) *age = event->age;
 }
 
-// Caller holds the lock. The waiter is not linked to what comes behind an event that
-// does not exist.
+// Caller holds the lock. If an event does not exist, the waiter is not linked to the
+// events after it.
 static void link_all(struct link* links, struct waiter* waiter, const uint32_t* ids,
                      const uint64_t* ages, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {

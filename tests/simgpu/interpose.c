@@ -1,6 +1,6 @@
-// The functions of libc by which a process reaches the driver. For what is the driver's
-// they are answered here; everything else goes on to the kernel or to libc. Preloaded,
-// so these come before libc's for every library of the process.
+// The functions of libc through which a process reaches the driver. Calls for the
+// driver are handled here; all others go on to the kernel or to libc. The library is
+// preloaded, so these functions precede libc's for every library of the process.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -22,12 +22,12 @@
 #include "tests/simgpu/driver.h"
 #include "tests/simgpu/topology.h"
 
-// Some of these have other names in libc's headers.
+// Some of these functions have other names in libc's headers.
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 
 #define EXPORT __attribute__((visibility("default")))
 
-// libc's own function of a name.
+// libc's own function with this name.
 #define NEXT(name)                                              \
   ({                                                            \
     static __typeof__(name)* _Atomic next_##name;               \
@@ -58,7 +58,7 @@ static bool is_render(const char* path, unsigned* gpu) {
   return true;
 }
 
-// Whether the path is the driver's. If so, `*fd` is what to return, with errno.
+// True if the path is the driver's; `*fd` is then the result, with errno.
 static bool open_here(const char* path, int flags, int* fd) {
   if (path == NULL) return false;
   unsigned gpu;
@@ -79,7 +79,7 @@ static bool open_here(const char* path, int flags, int* fd) {
           : text == NULL                  ? fail(ENOMEM)
                          : simgpu_file_create(0, text, bytes, (flags & O_CLOEXEC) != 0);
   } else if (found != SIMGPU_PATH_OTHER) {
-    // Folders are opened with opendir().
+    // Folders must be opened with opendir().
     *fd = fail(found == SIMGPU_PATH_FOLDER ? EISDIR : ENOENT);
   }
   free(text);
@@ -111,7 +111,7 @@ OPEN(open64, int, , AT_FDCWD)
 OPEN(openat, int, FOLDER, folder)
 OPEN(openat64, int, FOLDER, folder)
 
-// What programs call that were built with _FORTIFY_SOURCE.
+// The functions that programs built with _FORTIFY_SOURCE call.
 EXPORT int __open_2(const char* path, int flags) {
   return open_at(AT_FDCWD, path, flags, 0);
 }
@@ -151,13 +151,13 @@ EXPORT int ioctl(int fd, unsigned long request, ...) {
   va_start(arguments, request);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
-  // Terminals use the same numbers.
+  // Terminals use the same ioctl numbers.
   if (simgpu_driver_may_be(request)) {
     if (simgpu_file_is(fd)) {
       const int error = simgpu_driver_ioctl(request, argument);
       return error != 0 ? fail(error) : 0;
     }
-    // A child cannot use what its parent has opened.
+    // A child cannot use a file that its parent has opened.
     if (simgpu_file_is_inherited(fd)) return fail(EBADF);
   }
   return (int)syscall(SYS_ioctl, fd, request, argument);
@@ -165,7 +165,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...) {
 
 // --- Asking about files ---
 
-// True if the path is the driver's; `*error` is then 0 or what is wrong.
+// True if the path is the driver's; `*error` is then 0 or an errno.
 static bool check_here(const char* path, int* error, mode_t* mode) {
   if (path == NULL) return false;
   unsigned gpu;
@@ -230,10 +230,10 @@ EXPORT int fstatat64(int folder, const char* path, struct stat64* status, int fl
 
 // --- Folders ---
 
-// A folder of the driver's that is being read. What a caller holds as its DIR.
+// A folder of the driver's that is being read. The caller uses it as its DIR.
 struct folder {
   struct folder* next;
-  char* names;  // each with a zero behind it
+  char* names;  // each terminated by a zero
   size_t bytes;
   size_t at;
   struct dirent entry;
@@ -288,7 +288,7 @@ static struct dirent* next_entry(struct folder* folder) {
   memset(&folder->entry, 0, sizeof(folder->entry));
   folder->entry.d_ino = 1;
   folder->entry.d_reclen = sizeof(folder->entry);
-  // Files are not told from folders here, as on many file systems.
+  // Files and folders are not distinguished here, as on many file systems.
   folder->entry.d_type = DT_UNKNOWN;
   strncpy(folder->entry.d_name, name, sizeof(folder->entry.d_name) - 1);
   return &folder->entry;

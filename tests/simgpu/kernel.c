@@ -11,11 +11,11 @@
 #define CACHE_SLOTS 1024
 #define MAX_NAME 1024
 
-// Resolved kernels, by kernel object. A direct-mapped cache: two kernels that share a
-// slot only cost another resolution.
+// Resolved kernels, by kernel object. A direct-mapped cache: if two kernels share a
+// slot, they only have to be resolved again.
 struct entry {
   uint64_t object;         // 0: free
-  simgpu_standin standin;  // NULL: computes nothing
+  simgpu_standin standin;  // NULL: no stand-in
 };
 
 static struct entry cache[CACHE_SLOTS];
@@ -39,12 +39,12 @@ static simgpu_standin resolve(uint64_t object) {
   return (simgpu_standin)simgpu_elf_host_symbol(standin);
 }
 
-// The most that the arguments of a kernel take.
+// The maximum size of a kernel's arguments.
 #define MOST_ARGUMENT_BYTES 4096
 
-// Copies the arguments, with the addresses in them changed to those at which the host
-// finds the same memory. A stand-in knows no others, and which of the arguments are
-// addresses is not known here: a number that looks like one is very unlikely.
+// Copies the arguments, and changes addresses in them to those at which the host finds
+// the same memory, because a stand-in needs the host's. It is not known here which
+// arguments are addresses; that a number looks like one is very unlikely.
 static const void* for_the_host(const void* arguments,
                                 uint64_t copy[MOST_ARGUMENT_BYTES / 8]) {
   uint64_t start, size;
@@ -62,7 +62,7 @@ static const void* for_the_host(const void* arguments,
 void simgpu_kernel_execute(const hsa_kernel_dispatch_packet_t* dispatch) {
   uint64_t generation = simgpu_memory_generation();
   if (generation != cache_generation) {
-    // Memory was freed since: its addresses may hold other kernels by now.
+    // Memory was freed since then: its addresses may hold other kernels by now.
     memset(cache, 0, sizeof(cache));
     cache_generation = generation;
   }

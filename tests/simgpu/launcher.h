@@ -1,5 +1,5 @@
-// What simgpu-run and simrocm-run share: programs that change the environment and run a
-// command in it. Include with _GNU_SOURCE.
+// Common code of simgpu-run and simrocm-run, programs that change the environment and
+// run a command in it. Include with _GNU_SOURCE.
 #ifndef ROCATTACH_TESTS_SIMGPU_LAUNCHER_H_
 #define ROCATTACH_TESTS_SIMGPU_LAUNCHER_H_
 
@@ -19,7 +19,7 @@ static inline _Noreturn void launcher_fail(const char* what, const char* name) {
   exit(127);
 }
 
-// The directory that this program lies in.
+// Returns the directory of this program.
 static inline void launcher_directory(char directory[PATH_MAX]) {
   ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
   if (length < 0) launcher_fail("cannot read", "/proc/self/exe");
@@ -27,7 +27,7 @@ static inline void launcher_directory(char directory[PATH_MAX]) {
   *strrchr(directory, '/') = '\0';
 }
 
-// Sets a variable to one of the two, or both with ':' between.
+// Sets a variable to the one that is not empty, or to both values with ':' between.
 static inline void launcher_join(const char* name, const char* first,
                                  const char* second) {
   const bool both =
@@ -40,7 +40,7 @@ static inline void launcher_join(const char* name, const char* first,
   free(joined);
 }
 
-// Puts `value` before or behind what the variable holds.
+// Puts `value` before or after the present value of the variable.
 static inline void launcher_prepend(const char* name, const char* value) {
   launcher_join(name, value, getenv(name));
 }
@@ -48,8 +48,8 @@ static inline void launcher_append(const char* name, const char* value) {
   launcher_join(name, getenv(name), value);
 }
 
-// Puts the simulated GPU's driver, a library, behind those that LD_PRELOAD names: one of
-// a sanitizer insists on being the first.
+// Puts the library of the simulated GPU's driver after the libraries in LD_PRELOAD: a
+// sanitizer's library there must be the first.
 static inline void launcher_preload_driver(const char* folder) {
   static const char name[] = "libsimgpu.so";
   char* path = NULL;
@@ -57,16 +57,16 @@ static inline void launcher_preload_driver(const char* folder) {
     launcher_fail("cannot set", "LD_PRELOAD");
   }
   if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
-  // See below for blanks.
+  // See below for blanks in paths.
   const bool blanks = strchr(path, ' ') != NULL;
   if (blanks) launcher_prepend("LD_LIBRARY_PATH", folder);
   launcher_append("LD_PRELOAD", blanks ? name : path);
   free(path);
-  // One that the program brings itself insists on it, too, and can be told not to.
+  // A sanitizer in the program itself also wants to be first; this turns that off.
   launcher_append("ASAN_OPTIONS", "verify_asan_link_order=0");
 }
 
-// Puts a library before those that LD_PRELOAD names. That is cut at blanks, which
+// Puts a library before those in LD_PRELOAD. That variable is split at blanks;
 // LD_LIBRARY_PATH is not.
 static inline void launcher_preload(const char* path) {
   const char* slash = strrchr(path, '/');
@@ -83,19 +83,19 @@ static inline void launcher_preload(const char* path) {
 
 #define LAUNCHER_MOST_OPTIONS 32
 
-// An option of a launcher. A list of them ends with one that has no name.
+// An option of a launcher. A list of options ends with one that has no name.
 struct launcher_option {
   const char* name;  // without dashes
   bool flag;         // it takes no argument
-  // The environment variable that is set to its argument, or to 1 by a flag; NULL: none.
+  // The environment variable to set to its argument, or to 1 for a flag; NULL: none.
   const char* variable;
-  // What is set to its argument, or to `flag_value` by a flag; NULL: nothing.
+  // The pointer that is set to its argument, or to `flag_value` for a flag; NULL: none.
   const char** value;
   const char* flag_value;
 };
 
-// Does what the options say. Returns the index of the command in `argv`. Ends the
-// program with status 0 after --help, with 2 for other options or without a command.
+// Carries out the options. Returns the index of the command in `argv`. Ends the program
+// with status 0 after --help, with 2 for unknown options or without a command.
 static inline int launcher_parse(int argc, char** argv,
                                  const struct launcher_option* options,
                                  const char* help) {
@@ -106,7 +106,7 @@ static inline int launcher_parse(int argc, char** argv,
     known[i + 1] = (struct option){options[i].name, takes, NULL, kFirst + i};
   }
   int number;
-  // "+": the command's own options are not ours.
+  // "+": stop at the command, whose own options are not for the launcher.
   while ((number = getopt_long(argc, argv, "+h", known, NULL)) != -1) {
     if (number == kHelp) {
       fputs(help, stdout);
@@ -130,8 +130,8 @@ static inline int launcher_parse(int argc, char** argv,
   exit(2);
 }
 
-// With SIMGPU_ROOT this is the root from here on, for a command on other libraries than
-// this machine's. What the command needs of the build is mounted there, at the same path.
+// Makes SIMGPU_ROOT the root, for a command with other libraries than this machine's.
+// Files of the build that the command needs are mounted there, at the same path.
 static inline void launcher_enter_root(void) {
   const char* root = getenv("SIMGPU_ROOT");
   if (root == NULL || *root == '\0') return;
@@ -143,7 +143,7 @@ static inline void launcher_enter_root(void) {
   unsetenv("SIMGPU_ROOT");
 }
 
-// Becomes the command.
+// Executes the command in place of this program.
 static inline _Noreturn void launcher_run(char** command) {
   launcher_enter_root();
   execvp(command[0], command);

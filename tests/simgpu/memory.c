@@ -14,7 +14,7 @@
 
 #define PAGE_BYTES 4096u
 
-// Buffers by handle (index + 1), and those that have an address sorted by it.
+// Buffers by handle (index + 1), and those with an address, sorted by the address.
 static struct {
   pthread_mutex_t lock;
   struct simgpu_buffer** by_handle;
@@ -28,7 +28,7 @@ static struct {
   atomic_uint_fast64_t generation;
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-enum { kPointer = sizeof(void*) };  // of an entry of both lists
+enum { kPointer = sizeof(void*) };  // size of an entry of both lists
 
 // Index of the first buffer that starts above `address`.
 static size_t upper_bound(uint64_t address) {
@@ -44,8 +44,8 @@ static size_t upper_bound(uint64_t address) {
   return low;
 }
 
-// The nearest one that starts below and reaches over it: registered memory may overlap,
-// but not by much, which bounds the search.
+// The nearest buffer that starts at or below the address and contains it: registered
+// memory may overlap, but not by much, which bounds the search.
 static struct simgpu_buffer* find_containing(uint64_t address) {
   size_t tried = 0;
   for (size_t i = upper_bound(address); i > 0 && tried < 64; i--, tried++) {
@@ -119,8 +119,8 @@ int simgpu_memory_allocate(struct simgpu_buffer* buffer, uint64_t* handle) {
   if (added == NULL) return ENOMEM;
   pthread_mutex_lock(&memory.lock);
   if (buffer->kind != SIMGPU_MEMORY_USER && buffer->kind != SIMGPU_MEMORY_REGISTERS) {
-    // Offsets are never used twice: a client's forgotten mapping of a buffer that is
-    // gone must not show another one.
+    // Offsets are never reused: a client's forgotten mapping of a freed buffer must not
+    // show another one.
     if (memory.next_offset == 0) memory.next_offset = SIMGPU_FILE_BUFFERS;
     buffer->offset = memory.next_offset;
     memory.next_offset +=
@@ -168,7 +168,7 @@ bool simgpu_memory_get(uint64_t handle, struct simgpu_buffer* buffer) {
 int simgpu_memory_make_accessible(uint64_t handle) {
   struct simgpu_buffer buffer;
   if (!simgpu_memory_get(handle, &buffer)) return EINVAL;
-  // What the host can use, it has mapped itself by now.
+  // Memory that the host can use has been mapped by the host itself.
   if (buffer.kind != SIMGPU_MEMORY_DEVICE || buffer.address == 0) return 0;
   // The runtime has reserved the address.
   return simgpu_file_map_at(buffer.address, buffer.offset, buffer.bytes) ? 0 : ENOMEM;

@@ -1,7 +1,7 @@
-// Memory that the GPUs know: buffers that the runtime had the driver allocate, and host
-// memory that it registered. A GPU reads and writes it through its own addresses; the
-// runtime chooses them, and they are the host's except for some registered memory.
-// Thread-safe.
+// Memory that the GPUs know: buffers that the driver allocated for the runtime, and
+// host memory that the runtime registered. A GPU reads and writes it through its own
+// addresses; the runtime chooses them, and they are the same as the host's except for
+// some registered memory. Thread-safe.
 #ifndef ROCATTACH_TESTS_SIMGPU_MEMORY_H_
 #define ROCATTACH_TESTS_SIMGPU_MEMORY_H_
 
@@ -22,40 +22,40 @@ struct simgpu_buffer {
   uint64_t address;  // the GPU's; 0: none yet
   uint64_t bytes;
   uint64_t offset;     // in the device's file; SIMGPU_MEMORY_USER: none
-  uint64_t host;       // SIMGPU_MEMORY_USER: where it really lies
-  uint32_t raw_flags;  // as the client gave them
+  uint64_t host;       // SIMGPU_MEMORY_USER: the host's address
+  uint32_t raw_flags;  // as the client passed them
 };
 
-// Adds a buffer. Fills in `offset`, except for registers. 0, or an errno. `*handle` is
-// never 0.
+// Adds a buffer. Sets `offset`, except for registers. Returns 0 or an errno. `*handle`
+// is never 0.
 int simgpu_memory_allocate(struct simgpu_buffer* buffer, uint64_t* handle);
 
-// Forgets a buffer and what is in it.
+// Removes a buffer and its contents.
 int simgpu_memory_free(uint64_t handle);
 
-// What is behind a handle; false if that is nothing.
+// The buffer of a handle; false if there is none.
 bool simgpu_memory_get(uint64_t handle, struct simgpu_buffer* buffer);
 
-// Lets this process, of which the simulated GPUs are threads, use the buffer at its
-// address.
+// Makes the buffer accessible at its address for this process, whose threads the
+// simulated GPUs are.
 int simgpu_memory_make_accessible(uint64_t handle);
 
-// How much of a GPU's own memory is allocated.
+// Number of bytes allocated of a GPU's own memory.
 uint64_t simgpu_memory_used(unsigned gpu);
 
-// The buffer around a GPU's address; false if there is none.
+// The buffer that contains a GPU's address; false if there is none.
 bool simgpu_memory_find(uint64_t address, uint64_t* start, uint64_t* size);
 
-// Where the host finds what a GPU has at this address.
+// The host's address of the memory that a GPU has at this address.
 void* simgpu_memory_host(uint64_t address);
 
-// Whether that is another address for any memory.
+// True if the host's address differs for any memory.
 bool simgpu_memory_any_moved(void);
 
-// Changes whenever memory was freed: what was learned about addresses is then void.
+// Changes whenever memory is freed, which invalidates what is known about addresses.
 uint64_t simgpu_memory_generation(void);
 
-// Around fork(): hold the lock, let go in the parent, start over in the child.
+// Called around fork(): takes the lock, releases it in the parent, resets in the child.
 void simgpu_memory_before_fork(void);
 void simgpu_memory_after_fork_parent(void);
 void simgpu_memory_after_fork_child(void);

@@ -12,7 +12,7 @@
   }
 
 static struct simgpu_options options = DEFAULT_OPTIONS;
-static bool tried;  // to read them
+static bool tried;  // to read the options
 static bool loaded_once;
 
 static bool read_number(const char* name, uint64_t low, uint64_t high, uint64_t* out) {
@@ -45,8 +45,8 @@ bool simgpu_options_load(void) {
     }
   }
   uint64_t count = loaded.gpu_count;
-  // A kernel of more than an hour is a typing error; the limit also keeps the
-  // conversion to GPU ticks far from overflow.
+  // A kernel of more than an hour is taken for a typing error; the limit also keeps the
+  // conversion to GPU ticks far from an overflow.
   const uint64_t hour_ns = 3600ull * 1000000000ull;
   bool ok =
       read_number("SIMGPU_COUNT", 1, SIMGPU_MAX_GPUS, &count) &&

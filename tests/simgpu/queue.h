@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A doorbell that was never rung: 0 would be a valid first value.
+// The value of a doorbell that was never rung: 0 would be a valid first value.
 #define SIMGPU_DOORBELL_SILENT UINT64_MAX
 
 enum simgpu_queue_kind { SIMGPU_QUEUE_AQL, SIMGPU_QUEUE_SDMA };
@@ -23,28 +23,28 @@ struct simgpu_queue {
   uint64_t ring_bytes;
   volatile uint64_t* doorbell;
   bool halted;  // after an error that was reported to the client
-  // Where errors are reported, if the runtime enabled that: bits, and an event's id.
-  // Else they arrive in the queue's inactive signal.
+  // Address for error reasons, as bits, and an event's ID, if the runtime enabled that.
+  // Otherwise errors are reported in the queue's inactive signal.
   volatile int64_t* error_reason;
   uint32_t error_event;
 
   // AQL. `amd_queue` is the runtime's control structure around the read index.
   amd_queue_t* amd_queue;
-  uint64_t rung;             // packets below this index were announced by the doorbell
-  uint64_t unrung_until;     // what the grace period below is for
-  uint64_t unrung_since_ns;  // 0 if there is no packet that waits for its doorbell
+  uint64_t rung;             // the doorbell has announced packets below this index
+  uint64_t unrung_until;     // end of the packets of the grace period below
+  uint64_t unrung_since_ns;  // 0 if no packet waits for its doorbell
   bool running;              // a dispatch is in progress until end_ticks
   bool waiting_for_scratch;
   uint64_t start_ticks;
   uint64_t end_ticks;
 
-  // SDMA. Indices are monotonic byte counts; the word is the client's.
+  // SDMA. Indices are monotonic byte counts; `read_word` is in the client's memory.
   uint64_t read_bytes;
   volatile uint64_t* read_word;
   uint64_t busy_until_ticks;
 };
 
-// What one visit to a queue found. Ordered: the larger says more about what to do next.
+// The result of one visit to a queue. Ordered: the largest decides what to do next.
 enum simgpu_step {
   SIMGPU_IDLE,     // nothing to do
   SIMGPU_BLOCKED,  // work that waits for a signal, memory value or doorbell
@@ -52,7 +52,7 @@ enum simgpu_step {
   SIMGPU_PROGRESS  // something was done; visit again soon
 };
 
-// When the work in progress ends, in GPU ticks; 0 if there is none.
+// End of the work in progress, in GPU ticks; 0 if there is none.
 uint64_t simgpu_queue_deadline(const struct simgpu_queue* queue);
 
 #endif  // ROCATTACH_TESTS_SIMGPU_QUEUE_H_

@@ -49,7 +49,7 @@ static uint32_t bits(uint32_t dword, int low, int count) {
   return dword >> low & ((1u << count) - 1);
 }
 
-// The engine is busy with a transfer of this size from now on.
+// Keeps the engine busy with a transfer of this size from now on.
 static void occupy(struct simgpu_queue* queue, uint64_t bytes) {
   atomic_fetch_add_explicit(&copies, 1, memory_order_relaxed);
   const struct simgpu_options* options = simgpu_options_get();
@@ -64,8 +64,8 @@ static void copy_linear(struct simgpu_queue* queue, const uint32_t* packet) {
   occupy(queue, bytes);
 }
 
-// One side of a rectangle copy: five dwords. Pitches are stored minus one; everything
-// counts in elements.
+// One side of a rectangle copy: five dwords. Pitches are stored minus one; all numbers
+// are in elements.
 struct rect_side {
   uint8_t* base;
   uint64_t pitch, slice_pitch;
@@ -134,7 +134,7 @@ static bool poll_satisfied(const uint32_t* packet) {
   }
 }
 
-// Length of a packet; 0 if the operation is not known.
+// Length of a packet in dwords; 0 if the operation is not known.
 static uint32_t packet_dwords(uint32_t header) {
   switch (header & 0xff) {
     case OP_NOP:

@@ -8,7 +8,7 @@
 // Does what can be done now. Never blocks.
 enum simgpu_step simgpu_sdma_step(struct simgpu_queue* queue);
 
-// How many copy packets have been executed so far (a large copy is several).
+// Number of copy packets executed so far (a large copy consists of several).
 uint64_t simgpu_sdma_copies(void);
 
 // Sets the count to 0, in a forked child.

@@ -39,8 +39,8 @@ void simgpu_signal_store(hsa_signal_t signal, int64_t value) {
 void simgpu_signal_complete(hsa_signal_t signal) {
   if (signal.handle == 0) return;
   amd_signal_t* target = resolve(signal);
-  // 1. Read where the interrupt goes. 2. Decrement: from here on a waiter may destroy
-  // the signal. 3. Raise the interrupt without another look at the signal.
+  // 1. Read the target of the interrupt. 2. Decrement: from here on a waiter may
+  // destroy the signal. 3. Raise the interrupt without another access to the signal.
   struct interrupt interrupt = interrupt_of(target);
   __atomic_fetch_sub(&target->value, 1, __ATOMIC_SEQ_CST);
   raise_interrupt(interrupt);

@@ -1,4 +1,4 @@
-// simgpu-run: runs a command, and whatever it starts, on the simulated GPU.
+// simgpu-run: runs a command, and all processes that it starts, on the simulated GPU.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const char help[] =
     "The exit status is the command's; 127 if it could not be started, 2 for bad "
     "options.\n";
 
-// Preloads what lies in the directory lib/ beside this program.
+// Preloads the driver from the directory lib/ beside this program.
 static void preload_driver(void) {
   char self[PATH_MAX];
   launcher_directory(self);

@@ -15,7 +15,7 @@
 #define PEER_COPY_ENGINES 3
 #define GPU_CACHES 2
 
-// Kinds of memory and links as the driver numbers them.
+// Kinds of memory and links, as the driver numbers them.
 enum { HEAP_SYSTEM = 0, HEAP_FRAME_BUFFER_PRIVATE = 2 };
 enum { LINK_PCIE = 2, LINK_XGMI = 11 };
 enum { CACHE_DATA = 1, CACHE_CPU = 4, CACHE_GPU = 8 };
@@ -29,12 +29,12 @@ enum { CACHE_DATA = 1, CACHE_CPU = 4, CACHE_GPU = 8 };
 #define CAP_SRAM_ECC (1u << 26)
 #define CAP_SVM (1u << 27)
 
-// What differs between the architectures, from the products' data sheets.
+// Properties that differ between the architectures, from the products' data sheets.
 struct model {
   const char* marketing_name;
   const char* family;
   uint16_t device_id;
-  unsigned target_version;  // of the ISA: major, minor and stepping in decimal
+  unsigned target_version;  // ISA: major, minor and stepping in decimal
   unsigned compute_units, shader_engines, max_waves_per_simd;
   unsigned clock_mhz, memory_clock_mhz, memory_width_bits;
   unsigned l2_kib;
@@ -88,7 +88,7 @@ uint64_t simgpu_memory_bytes(void) {
 
 // --- Text ---
 
-// What is being written. Too long is not written at all, and shows in the tests.
+// Text under construction. Text that is too long is left out, which the tests notice.
 struct text {
   char bytes[4096];
   size_t used;
@@ -108,7 +108,7 @@ static void property(struct text* text, const char* name, uint64_t value) {
   add(text, "%s %llu\n", name, (unsigned long long)value);
 }
 
-// A name in a folder.
+// Adds a name in a folder.
 static void entry(struct text* text, const char* name) {
   add(text, "%s%c", name, '\0');
 }
@@ -162,7 +162,7 @@ static void gpu_properties(struct text* text, unsigned gpu) {
   property(text, "num_sdma_queues_per_engine", 8);
   property(text, "num_cp_queues", 24);
   property(text, "max_engine_clk_fcompute", m->clock_mhz);
-  property(text, "local_mem_size", 0);  // it is a bank's
+  property(text, "local_mem_size", 0);  // the memory bank has the size
   property(text, "fw_version", 70);
   property(text, "capability",
            CAP_QUEUE_SIZE_POWER_OF_TWO | CAP_WATCH_POINTS | CAP_WATCH_POINTS_LOG2(2) |
@@ -215,7 +215,7 @@ static void describe_link(struct text* text, unsigned from, unsigned index) {
 
 // --- Paths ---
 
-// Whether `*path` begins with a name, which is then taken off.
+// True if `*path` begins with this name, which is then removed from it.
 static bool take(const char** path, const char* name) {
   const char* at = *path;
   while (*at == '/') at++;
@@ -330,7 +330,7 @@ static enum simgpu_path topology_at(const char* path, struct text* text) {
 }
 
 static enum simgpu_path find(const char* path, struct text* text) {
-  // For lsmod, by which programs look for the driver. No other module is of interest.
+  // For lsmod, with which programs look for the driver. No other module matters.
   if (take(&path, "proc/modules")) {
     add(text, "amdgpu 1 0 - Live 0x0000000000000000\n");
     return at_end(path) ? SIMGPU_PATH_FILE : SIMGPU_PATH_ABSENT;

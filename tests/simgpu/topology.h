@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The driver's number of a GPU, and back; false for a number that no GPU has.
+// The driver's number of a GPU, and the reverse; false for a number that no GPU has.
 uint32_t simgpu_gpu_id(unsigned gpu);
 bool simgpu_gpu_of_id(uint32_t gpu_id, unsigned* gpu);
 
@@ -20,7 +20,7 @@ unsigned simgpu_compute_units(void);
 unsigned simgpu_copy_engines(void);
 uint64_t simgpu_memory_bytes(void);
 
-// What the driver has at a path.
+// The kind of object that the driver has at a path.
 enum simgpu_path {
   SIMGPU_PATH_OTHER,   // nothing of the driver's: the machine decides
   SIMGPU_PATH_ABSENT,  // below one of the driver's folders, but there is no such file
@@ -28,12 +28,12 @@ enum simgpu_path {
   SIMGPU_PATH_FOLDER
 };
 
-// `text`: the file's content, with a zero behind it, or the names in the folder, each
-// with a zero behind it. Free it. NULL: not wanted. `text` is NULL too if memory is
-// short. Reads the options first, if that has not been done.
+// `text`: the file's content, terminated by a zero, or the names in the folder, each
+// terminated by a zero. Free it. NULL if not wanted. `text` is also set to NULL if
+// memory is short. Reads the options first, if that has not been done.
 enum simgpu_path simgpu_topology_at(const char* path, char** text, size_t* bytes);
 
-// Whether this may be a path of the driver's: quick, for each file that a program opens.
+// True if this may be one of the driver's paths. Fast: called for each file opened.
 bool simgpu_topology_may_be(const char* path);
 
 #endif  // ROCATTACH_TESTS_SIMGPU_TOPOLOGY_H_

@@ -1,4 +1,4 @@
-// Newer runtimes' tables of AMD's extensions in the order of the installed header.
+// Presents newer runtimes' AMD extension tables in the order of the installed header.
 #ifndef ROCATTACH_TESTS_SIMROCM_AMD_EXT_ORDER_H_
 #define ROCATTACH_TESTS_SIMROCM_AMD_EXT_ORDER_H_
 
@@ -8,16 +8,16 @@
 
 namespace simrocm {
 
-// While it lives, table() is what the runtime gave, with an AMD table that may be read
-// and changed; at the end the changes are the runtime's. The runtimes since ROCm 5.6 have
-// two more functions in the middle of that table; others are at its end.
+// During its lifetime table() is the runtime's, with an AMD table that may be read and
+// changed; the destructor copies the changes to the runtime. Runtimes since ROCm 5.6
+// have two more functions in the middle of that table; others are at its end.
 class AmdExtOrder {
  public:
   explicit AmdExtOrder(HsaApiTable* table) : given_(table), table_(table) {
     if (table == nullptr || table->amd_ext_->version.minor_id <= kLastOfTheOldOrder) {
       return;
     }
-    // The same for each call, by which users of the table know it again.
+    // Static, because users of the table recognize it by its address.
     static HsaApiTable tables;
     static AmdExtTable amd_ext;
     Move(Functions(table->amd_ext_), Functions(&amd_ext), kMoreFunctions, 0);
@@ -37,7 +37,7 @@ class AmdExtOrder {
 
  private:
   static constexpr uint32_t kLastOfTheOldOrder = 424;  // bytes
-  static constexpr size_t kBefore = 16;  // functions, as far as async_copy
+  static constexpr size_t kBefore = 16;                // functions, up to async_copy
   static constexpr size_t kMoreFunctions = 2;
   static constexpr size_t kAll =
       (sizeof(AmdExtTable) - sizeof(ApiTableVersion)) / sizeof(void*);

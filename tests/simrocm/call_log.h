@@ -1,7 +1,7 @@
-// The record of what the simulators were asked and did, for tests that assert an order.
-// Each event is one line, "NAME key=value key=value", appended to the file that the
-// environment variable SIMROCM_LOG names; without the variable nothing is written.
-// Lines of several processes may be mixed; each carries pid and tid at its end.
+// A log of the simulators' calls and actions, for tests that assert an order.
+// Each event is one line, "NAME key=value key=value", appended to the file named by the
+// environment variable SIMROCM_LOG; without the variable nothing is written.
+// Lines of several processes may be mixed; each ends with pid and tid.
 #ifndef ROCATTACH_TESTS_SIMROCM_CALL_LOG_H_
 #define ROCATTACH_TESTS_SIMROCM_CALL_LOG_H_
 

@@ -1,6 +1,6 @@
-// What the simulated hardware counters count. The simulator and the tests both use this
-// header, so that a test can say of every value whether it is right: it belongs to this
-// counter, this dispatch and this instance, and to nothing else.
+// The values of the simulated hardware counters. The simulator and the tests both use
+// this header, so that a test can check every value: it is specific to one counter, one
+// dispatch and one instance.
 //
 //   SQ_WAVES, SPI_CSN_WAVE      wavefronts of the dispatch
 //   SPI_CSN_NUM_THREADGROUPS    work-groups
@@ -11,13 +11,13 @@
 //       h = FNV-1a of the counter's name
 //
 //   SQ_ACCUM_PREV_HIRES, SQ_ACCUM_PREV
-//       16 and 4 times the SQ counter before it, where "before" is not by the order of
-//       a request, which the SDK sorts, but by that of the counters' ids; 0 if it is
-//       the first. accumulate(X, HIGH_RES) and (X, LOW_RES) are 16 and 4 times X. As
-//       by SDK 1.0.0, X and accumulate(X, …) in one config are the sum of both each.
+//       16 and 4 times the SQ counter before it, in the order of the counters' ids, not
+//       of the request, which the SDK sorts; 0 if it is the first. accumulate(X,
+//       HIGH_RES) and (X, LOW_RES) are 16 and 4 times X. As with SDK 1.0.0, if X and
+//       accumulate(X, …) are in one config, each is the sum of both.
 //
-// That is a counter's total. Its n instances share it: each has total / n, and the
-// first total % n have one more.
+// This is a counter's total. It is divided among the n instances: each has total / n,
+// and the first total % n have one more.
 //
 // Dispatch counting delivers these values. Device counting delivers the sums over all
 // dispatches that completed on the GPU since the context was started.
@@ -42,7 +42,7 @@ struct DispatchShape {
 
 namespace truth_internal {
 
-// How many work-groups of one dimension are full, and how large the last one is if it
+// The number of full work-groups in one dimension, and the size of the last one if it
 // is not.
 struct Split {
   uint64_t full;

@@ -50,7 +50,7 @@ EnvironmentChange::EnvironmentChange(const Variables& variables) {
 }
 
 void EnvironmentChange::Restore() {
-  // Backwards, so that a name that was given twice ends as it began.
+  // In reverse order, so that a name that was given twice gets its first value back.
   for (auto entry = old_.rbegin(); entry != old_.rend(); ++entry) {
     if (entry->second.has_value()) {
       setenv(entry->first.c_str(), entry->second->c_str(), 1);

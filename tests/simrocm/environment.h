@@ -20,11 +20,11 @@ bool GetBool(const char* name, bool fallback);
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // Reads a native uint32_t number of pairs, then that many pairs of NUL-terminated names
-// and values. NULL is an empty list. The ABI has no length, so that a wrong count
-// cannot be noticed; one above 65536 is taken for one and gives an empty list.
+// and values. NULL is an empty list. The ABI has no length, so a wrong count cannot be
+// noticed; but a count above 65536 is assumed to be wrong and gives an empty list.
 Variables ParseEnvironmentBuffer(const char* buffer);
 
-// Sets variables and can put the old values back.
+// Sets variables and can restore the old values.
 class EnvironmentChange {
  public:
   // Sets each variable, except ROCPROFILER_REGISTER_TOOL_ATTACHED, which is internal.
@@ -32,7 +32,7 @@ class EnvironmentChange {
   EnvironmentChange(const EnvironmentChange&) = delete;
   EnvironmentChange& operator=(const EnvironmentChange&) = delete;
 
-  // Puts back what was there before; once.
+  // Restores the previous values; call it once.
   void Restore();
 
  private:

@@ -1,7 +1,7 @@
-// The API tables that the simulated parts of HIP, roctx and RCCL register. Of HIP only
-// some functions are there, and the SDK's numbers for them are the simulator's own:
-// whoever wants a function goes by its name, as with a real SDK, whose numbers differ
-// from one version to the next. The numbers of markers are those of the SDK's public
+// The API tables that the simulated parts of HIP, roctx and RCCL register. Those of HIP
+// have only some functions, and the SDK's numbers for these are the simulator's own:
+// tools have to look functions up by name, as with real SDKs, whose numbers differ
+// between versions. The numbers of markers are those of the SDK's public
 // enumeration.
 #ifndef ROCATTACH_TESTS_SIMROCM_LIBRARY_TABLES_H_
 #define ROCATTACH_TESTS_SIMROCM_LIBRARY_TABLES_H_
@@ -11,12 +11,12 @@
 
 namespace simrocm {
 
-// Events and the like are pointers, enumerations are ints; dim3 as HIP has it.
+// Events and the like are pointers, enumerations are ints; dim3 is as in HIP.
 struct Dim3 {
   uint32_t x, y, z;
 };
-// hipStream_t: a type of its own, because the SDK finds streams among the arguments by
-// it.
+// hipStream_t: a distinct type, because the SDK uses it to find streams among the
+// arguments.
 using Stream = struct StreamObject*;
 
 // X(result, name, number, parameters, arguments)

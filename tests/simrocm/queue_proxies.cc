@@ -14,7 +14,7 @@ struct Interceptor {
 };
 
 // One per queue, given to the runtime; never freed, because a doorbell may still be
-// under way when the queue is destroyed.
+// in progress when the queue is destroyed.
 struct Proxy {
   hsa_queue_t* queue;
   hsa_agent_t agent;
@@ -58,7 +58,7 @@ hsa_status_t CreateQueue(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t ty
   if (status != HSA_STATUS_SUCCESS) return status;
   // Without this the GPU does not write a dispatch's times into its signal.
   status = state.amd_ext.hsa_amd_profiling_set_profiler_enabled_fn(*queue, 1);
-  // The runtime calls with it until the end of the process.
+  // The runtime passes it to OnPackets until the end of the process.
   std::unique_ptr<Proxy> proxy(new Proxy{*queue, agent});
   if (status == HSA_STATUS_SUCCESS) {
     status = state.amd_ext.hsa_amd_queue_intercept_register_fn(*queue, OnPackets,

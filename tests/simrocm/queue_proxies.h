@@ -1,6 +1,6 @@
-// Queues of the application replaced by the runtime's intercept queues, so that every
-// packet can be seen and changed before the GPU gets it. One set per library that links
-// this: the attach library makes them when attachment is on, the SDK otherwise.
+// Replaces queues of the application by the runtime's intercept queues, so that every
+// packet can be seen and changed before the GPU gets it. There is one set per library
+// that links this: the attach library makes them if attachment is on, the SDK if not.
 #ifndef ROCATTACH_TESTS_SIMROCM_QUEUE_PROXIES_H_
 #define ROCATTACH_TESTS_SIMROCM_QUEUE_PROXIES_H_
 
@@ -12,10 +12,10 @@ namespace simrocm {
 // already are not covered.
 void InstallQueueProxies(CoreApiTable* core, AmdExtTable* amd_ext);
 
-// Nullptr: packets pass unchanged. May be changed at any time.
+// Sets the interceptor, at any time; nullptr: packets pass unchanged.
 void SetWriteInterceptor(simrocm_write_interceptor interceptor, void* data);
 
-// Called before a proxied queue is destroyed; nullptr: not.
+// Sets the function to call before a proxied queue is destroyed; nullptr: none.
 void SetQueueDestroyed(void (*callback)(const hsa_queue_t* queue));
 
 }  // namespace simrocm

@@ -43,9 +43,9 @@ static const char help[] =
     "The exit status is the command's; 127 if it could not be started, 2 for bad "
     "options.\n";
 
-static char directory[PATH_MAX];  // of this program
+static char directory[PATH_MAX];  // that of this program
 
-// The folder holds nothing else: in a path with blanks it becomes one of
+// The folder contains nothing else: if its path has blanks it becomes one of
 // LD_LIBRARY_PATH, and no SDK may be found there.
 static void preload(const char* name) {
   char* path = NULL;

@@ -1,8 +1,8 @@
 // busy_pool: a program that keeps a GPU busy on one thread and starts workers on another,
-// as servers of models do: every second one is forked and runs on, the others run a
+// as model servers do: every second worker is forked and continues, the others run a
 // program of their own.
 // busy_pool --ready FILE --until FILE [-w WORKERS] [-n DISPATCHES OF A SPAWNED WORKER]
-//   starts its workers when there is the second file
+//   starts its workers when the file of --until exists
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <limits.h>
@@ -26,7 +26,7 @@ static void* work(void* unused) {
   return NULL;
 }
 
-// What it has inherited is open, and cannot be used.
+// The runtime that it has inherited is open, and cannot be used.
 static int run_forked(void) {
   return hsa_init() == HSA_STATUS_SUCCESS ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // child_environment: initialises HSA, uses the GPU, then starts env_print in four ways
-// and passes on what it says. Shows what a tool left behind in the environment.
-// child_environment [-w MSEC]: waits so long before it starts them
+// and prints its output. Shows what a tool left behind in the environment.
+// child_environment [-w MSEC]: waits MSEC before it starts env_print
 #define _GNU_SOURCE
 #include <limits.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
-// env_print: prints, for each of the named variables (default: those by which tools get
-// into the runtime), NAME=value or "NAME unset". Uses no GPU.
+// env_print: prints, for each of the named variables (default: those by which tools are
+// loaded into the runtime), NAME=value or "NAME unset". Uses no GPU.
 #include <stdio.h>
 #include <stdlib.h>
 

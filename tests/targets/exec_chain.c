@@ -1,4 +1,4 @@
-// exec_chain: uses the GPU, prints its line, and replaces itself by another program
+// exec_chain: uses the GPU, prints its line, and replaces itself with another program
 // without shutting HSA down. exec_chain [-n DISPATCHES] [COMMAND…] (default
 // hsa_dispatch)
 #define _GNU_SOURCE

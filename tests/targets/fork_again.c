@@ -1,9 +1,9 @@
-// fork_again: uses the GPU, then forks children that inherit the runtime, and what else
-// is in the process's memory: closed, so that they can start it anew, or open.
+// fork_again: uses the GPU, then forks children that inherit the process's memory with
+// the runtime: closed, so that they can start it again, or open.
 // fork_again [--open] [-c CHILDREN] [-n DISPATCHES OF EACH PROCESS]
-//   [--ready FILE --until FILE]: dispatches until it is told, then forks
-//   [--child-ready FILE --child-until FILE]: the same in a child, which then does its
-//   -n dispatches; one that has inherited an open runtime only waits
+//   [--ready FILE --until FILE]: dispatches until the second file exists, then forks
+//   [--child-ready FILE --child-until FILE]: the same in a child, which then makes its
+//   -n dispatches; a child that has inherited an open runtime only waits
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define BATCH 10
 #define MOST_CHILDREN 64
 
-// Number of dispatches until the file exists.
+// Returns the number of dispatches until the file `until` exists.
 static uint64_t wait_for(const char* ready, const char* until, bool work) {
   uint64_t count = 0;
   if (until == NULL) return 0;
@@ -30,7 +30,7 @@ static uint64_t wait_for(const char* ready, const char* until, bool work) {
 
 static int run_child(bool open, uint64_t dispatches, const char* ready,
                      const char* until) {
-  // What is open cannot be used, though hsa_init succeeds.
+  // An inherited runtime that is open cannot be used, though hsa_init succeeds.
   if (hsa_init() != HSA_STATUS_SUCCESS) return 1;
   wait_for(ready, until, !open);
   if (open) return 0;

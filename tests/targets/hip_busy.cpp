@@ -1,5 +1,5 @@
 // hip_busy: keeps streams busy with kernels and copies from several threads, for as
-// long as it is told. The kernels count, and what is copied comes back and is compared.
+// long as requested. The kernels count; copied data is copied back and compared.
 #include <getopt.h>
 #include <unistd.h>
 

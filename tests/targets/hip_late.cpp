@@ -1,6 +1,6 @@
-// hip_late: a HIP program that a profiler enters while it runs. Before, its threads
-// launch Before; after that, each launches After a known number of times, on the
-// streams that it has used all along.
+// hip_late: a HIP program that a profiler attaches to while it runs. Until then, its
+// threads launch Before; after that, each launches After a known number of times, on
+// the streams that it has used from the start.
 #include <dlfcn.h>
 #include <getopt.h>
 #include <link.h>
@@ -31,7 +31,7 @@ void CountOne(const simgpu_launch* launch) {
 
 }  // namespace
 
-// On the simulated GPU.
+// The kernels on the simulated GPU.
 SIMGPU_STANDIN(_Z6BeforePy) {
   CountOne(launch);
 }

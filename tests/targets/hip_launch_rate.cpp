@@ -1,6 +1,6 @@
-// hip_launch_rate: how many kernels per second HIP launches, from one or several
-// threads, each with its own stream. The kernel counts its launches, so that none can
-// be missing.
+// hip_launch_rate: measures how many kernels per second HIP launches, from one or
+// several threads, each with its own stream. The kernel counts its launches, so that a
+// missing one is noticed.
 #include <getopt.h>
 
 #include <atomic>
@@ -51,7 +51,7 @@ Result RunThread(const Settings& settings, std::atomic<uint64_t>& not_ready) {
   HIP_CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   HIP_CHECK(hipHostMalloc(&counter, sizeof(*counter)));
   *counter = 0;
-  // The first launch loads the code object; it is not what is measured.
+  // The first launch loads the code object; it is not measured.
   Count<<<1, 64, 0, stream>>>(counter);
   HIP_CHECK(hipStreamSynchronize(stream));
   not_ready--;

@@ -1,6 +1,6 @@
-// hip_markers: steps of a copy and a kernel, each in a range of roctx, with markers
-// between them, and what it called how often at the end. roctx is looked up when it is
-// needed first, and done without where there is none.
+// hip_markers: steps of copies and a kernel, each in a range of roctx, with a marker
+// halfway; prints the numbers of its calls at the end. roctx is loaded at run time;
+// without it there are no ranges or markers.
 #include <dlfcn.h>
 #include <getopt.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ constexpr char kHelp[] =
     "  -s N  milliseconds between steps (default 0)\n"
     "  -u F  steps until this file exists, and then as many as -n says\n";
 constexpr int kElements = 1024;
-// Longer than the record of a call holds.
+// Longer than the record of a call can hold.
 constexpr char kLongMessage[] =
     "halfway through all of the steps, and much longer than anybody should write";
 
@@ -63,7 +63,7 @@ bool Load(Roctx* roctx) {
   return roctx->mark && roctx->push && roctx->pop && roctx->start && roctx->stop;
 }
 
-// One step: there, negated, and back.
+// One step: copies to the device, negates, and copies back.
 bool Step(float* device, int step) {
   float values[kElements];
   for (int i = 0; i < kElements; i++) values[i] = static_cast<float>(i + step);

@@ -1,6 +1,6 @@
 // hip_pipeline: batches flow through several streams. Each batch goes to the device, is
 // scaled on one stream, shifted on the next (ordered by an event), summed, copied on
-// the device, and comes back; everything that comes back is checked.
+// the device, and copied back; all results are checked.
 #include <getopt.h>
 #include <unistd.h>
 
@@ -21,8 +21,8 @@ __global__ void Shift(float* data, float offset, int count) {
   if (i < count) data[i] += offset;
 }
 
-// Adds all elements to *sum, which is 0 before. One block of 256; the sums are of small
-// whole numbers, so that their order does not matter.
+// Adds all elements to *sum, which must be 0. Runs as one block of 256; all sums are
+// small whole numbers, so the order of additions does not matter.
 __global__ void Sum(const float* data, float* sum, int count) {
   __shared__ float partial[256];
   float own = 0;
@@ -83,11 +83,11 @@ struct Tally {
   uint64_t dispatches = 0;          // this program's own kernels
   uint64_t runtime_dispatches = 0;  // HIP's: one for each fill and each device copy
   uint64_t copies = 0;              // between host and device
-  uint64_t bytes = 0;               // of those
+  uint64_t bytes = 0;               // of these copies
   bool right = true;
 };
 
-// What one stream works on.
+// The resources of one stream.
 struct Slot {
   hipStream_t stream;
   hipEvent_t scaled;

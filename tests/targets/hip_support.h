@@ -1,4 +1,4 @@
-// What the HIP programs share.
+// Shared by the HIP programs.
 #ifndef ROCATTACH_TESTS_TARGETS_HIP_SUPPORT_H_
 #define ROCATTACH_TESTS_TARGETS_HIP_SUPPORT_H_
 

@@ -1,5 +1,5 @@
 // hsa_beside_vfork [MSEC]: a thread calls vfork, and its child takes MSEC (default
-// 1500) to exit: so long that thread is asleep where nothing but death interrupts it.
+// 1500) to exit: until then that thread is in a sleep that only a fatal signal ends.
 // The main thread uses HSA meanwhile.
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -26,7 +26,7 @@ static void* wait_for_child(void* argument) {
 
 int main(int argc, char** argv) {
   uint64_t msec = argc > 1 ? parse_number("MSEC", argv[1]) : 1500;
-  pause_msec(200);  // whoever seizes our threads has seized both of them
+  pause_msec(200);  // time for a tracer to seize our threads
   pthread_t thread;
   if (pthread_create(&thread, NULL, wait_for_child, &msec) != 0)
     die("pthread_create failed");

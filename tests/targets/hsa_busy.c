@@ -1,7 +1,7 @@
 // hsa_busy: keeps queues of the plain HSA runtime busy from several threads while
-// another one copies, at a rate and for as long as it is told. Each dispatch adds to a
-// counter, each copy brings back what went there, each completion signal is waited for
-// and falls to 0: all of it is checked.
+// another one copies, at a given rate and for as long as requested. Each dispatch adds
+// to a counter, each copy back returns the data that was copied to the device, each
+// completion signal is waited for and becomes 0: all of this is checked.
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <pthread.h>
@@ -61,7 +61,7 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-// The file is looked for now and then only: that costs a system call.
+// Checks for the file only every 64 operations, because that takes a system call.
 static bool is_over(uint64_t made, uint64_t at_least) {
   if (made < at_least) return false;
   if (settings.until == NULL) return true;
@@ -92,7 +92,7 @@ static void* run_worker(void* argument) {
     keep_pace(worker->made, begin);
   }
   for (unsigned i = 0; i < SIGNALS; i++) wait_for_zero(signals[i]);
-  // Those without a signal are over with this one, which is behind them.
+  // Dispatches without a signal have ended when this one has, which is behind them.
   hsa_signal_store_relaxed(signals[0], 1);
   dispatch(worker->queue, &increment, worker->arguments, 256, signals[0]);
   worker->made++;

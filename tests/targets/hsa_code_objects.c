@@ -1,5 +1,5 @@
-// hsa_code_objects: threads that load a code object, launch one of its kernels, and
-// unload it again, all the time. The kernel is increment until the change, and
+// hsa_code_objects: threads that keep loading a code object, launching one of its
+// kernels, and unloading it. The kernel is increment until the change, and
 // accumulate from then on.
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
     *worker->counter = 0;
     worker->arguments = allocate(&machine, machine.kernarg, 256);
     ((uint64_t**)worker->arguments)[0] = worker->counter;
-    ((uint64_t*)worker->arguments)[1] = 1;  // what accumulate adds
+    ((uint64_t*)worker->arguments)[1] = 1;  // the amount that accumulate adds
     if (pthread_create(&worker->thread, NULL, run_worker, worker) != 0) {
       die("no thread");
     }

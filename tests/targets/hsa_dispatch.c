@@ -198,7 +198,7 @@ static void run_signalling_each(struct worker* worker) {
   bool synchronous = worker->program->settings.synchronous;
   for (uint64_t i = 0; i < worker->dispatches; i++) {
     hsa_signal_t signal = worker->signals[i % SIGNALS_PER_THREAD];
-    wait_for_zero(signal);  // its dispatch before
+    wait_for_zero(signal);  // for its previous dispatch
     hsa_signal_store_relaxed(signal, 1);
     dispatch_one(worker, i, signal);
     if (synchronous) wait_for_zero(signal);
@@ -243,7 +243,7 @@ static void set_up_worker(struct worker* worker, const struct program* program,
       s->dispatches / s->threads + (index < s->dispatches % s->threads ? 1 : 0);
   worker->counters = allocate(machine, machine->host, 2 * sizeof(uint64_t));
   worker->counters[0] = worker->counters[1] = 0;
-  // Both in one piece: the argument blocks of the kernels, 256 bytes apart.
+  // One allocation for the arguments of both kernels, which are 256 bytes apart.
   char* arguments = allocate(machine, machine->kernarg, 512);
   memset(arguments, 0, 512);
   worker->increment_arguments = arguments;
@@ -256,7 +256,7 @@ static void set_up_worker(struct worker* worker, const struct program* program,
   worker->done = create_signal(0);
 }
 
-// Returns whether the counters are right.
+// Returns true if the counters are right.
 static bool tear_down_worker(struct worker* worker) {
   bool right = worker->counters[0] == worker->incremented &&
                worker->counters[1] == worker->accumulated * ACCUMULATED;
@@ -279,7 +279,7 @@ static void copy(void* to, hsa_agent_t to_agent, const void* from,
   wait_for_zero(signal);
 }
 
-// Copies there and back; returns whether every copy back brought what went there.
+// Copies to the device and back; returns true if all data came back unchanged.
 static bool run_copies(const struct program* program) {
   const struct settings* s = &program->settings;
   const struct machine* m = &program->machine;
@@ -329,8 +329,8 @@ static int end(const char* how, int status) {
 int main(int argc, char** argv) {
   struct program program = {.settings = parse(argc, argv)};
   const struct settings* s = &program.settings;
-  // Registered before anybody's handlers, it runs behind all of them: those of tools
-  // and of libraries that are loaded later are over by then.
+  // Registered before all other handlers, it runs after all of them: those of tools and
+  // of libraries that are loaded later have run by then.
   if (strcmp(s->exit_by, "atexit") == 0) atexit(shut_down);
   ring_directly(s->direct);
   pause_msec(s->wait_msec);

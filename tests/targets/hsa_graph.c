@@ -1,5 +1,5 @@
 // hsa_graph: submits graphs as newer HIP runtimes do: the packets of all nodes, then
-// one ring of the doorbell for all of them; the last node has a completion signal. Its
+// one ring of the doorbell for all of them; the last node has a completion signal. The
 // kernel is increment until the change, and accumulate from then on.
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -43,7 +43,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns how long it took until the last kernel was over.
+// Returns the time until the last kernel had ended.
 static uint64_t launch_graph(struct submitter* s, const struct kernel* kernel) {
   const uint64_t begin = now_ns();
   hsa_signal_store_relaxed(s->done, 1);
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   uint64_t* counter = allocate(&machine, machine.host, sizeof(uint64_t));
   *counter = 0;
   ((uint64_t**)s.arguments)[0] = counter;
-  ((uint64_t*)s.arguments)[1] = 1;  // what accumulate adds
+  ((uint64_t*)s.arguments)[1] = 1;  // the amount that accumulate adds
 
   if (settings.until != NULL) {
     launch_graph(&s, &before);

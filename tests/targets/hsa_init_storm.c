@@ -1,5 +1,5 @@
 // hsa_init_storm: children that call hsa_init and exit, one after the other.
-// Without a GPU that fails at once: windows come as fast as processes can be made.
+// Without a GPU hsa_init fails at once: windows open as fast as processes can be made.
 // hsa_init_storm [-c CHILDREN]
 #define _GNU_SOURCE
 #include <sched.h>

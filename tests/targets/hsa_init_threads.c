@@ -1,6 +1,6 @@
 // hsa_init_threads: several threads call hsa_init at the same instant, dispatch, and
 // shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES] [-r ROUNDS] [-w MSEC]:
-// DISPATCHES of each thread in each round, for which it has a queue of its own; the
+// each thread makes DISPATCHES in each round, on a queue of its own; the
 // threads wait MSEC before hsa_init
 #define _GNU_SOURCE
 #include <pthread.h>

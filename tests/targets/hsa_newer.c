@@ -1,9 +1,9 @@
-// hsa_newer: dispatches and copies in the ways of newer runtimes: queues from descriptors,
-// with their rings in device memory, or counted ones, batches of copies, and packets of
-// AMD's own formats. The functions are looked up, so that it can be linked with the runtime of Debian.
+// hsa_newer: uses functions of newer runtimes: queues from descriptors, with rings in
+// device memory, or counted queues, batches of copies, packets of AMD's own formats.
+// The functions are looked up, so that it can be linked with Debian's runtime.
 //
-// With --until it first dispatches `increment` until there is such a file; what it
-// dispatches from then on is `accumulate`.
+// With --until it first dispatches `increment` until the file exists, and from then on
+// `accumulate`.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <getopt.h>
@@ -65,7 +65,7 @@ struct ext_dispatch {
   uint64_t kernarg_address;
   hsa_signal_t dependency, completion;
 };
-// One that runs packets outside of the ring:
+// A packet that runs packets outside of the ring:
 struct ib_jump {
   uint16_t header;
   uint8_t format, reserved1;
@@ -88,9 +88,9 @@ typedef hsa_status_t batch_copy_fn(const struct copy_op*, uint32_t, uint32_t,
                                    const hsa_signal_t*);
 
 static struct {
-  uint64_t dispatches;  // of each thread
-  uint64_t batches;     // of copies, of each thread
-  uint64_t jumps;       // of each thread, to one dispatch each
+  uint64_t dispatches;  // per thread
+  uint64_t batches;     // of copies, per thread
+  uint64_t jumps;       // per thread, each to one dispatch
   uint64_t restores;    // of the runtime's tables
   unsigned threads;
   bool counted, in_device, broadcast, clusters, unseen, own_signals;
@@ -188,7 +188,7 @@ static void dispatch_one(hsa_queue_t* queue, const struct kernel* kernel, void* 
   }
 }
 
-// Runs a dispatch that lies in other memory, and waits for it.
+// Runs a dispatch packet that is in other memory, and waits for it.
 static void jump(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg) {
   hsa_kernel_dispatch_packet_t* target = allocate(&machine, machine.kernarg, 64);
   *target = (hsa_kernel_dispatch_packet_t){
@@ -252,7 +252,7 @@ static void use_queue(hsa_queue_t* queue, uint64_t** arguments) {
   check(hsa_signal_destroy(done), "hsa_signal_destroy");
 }
 
-// Of those that were dispatched without one: they are still in the ring.
+// Fails if a packet that had no signal has got one; the packets are still in the ring.
 static void check_signals(const struct worker* worker) {
   const struct ext_dispatch* packets = worker->queue->base_address;
   if (worker->before + worker->after > QUEUE_PACKETS)
@@ -264,7 +264,7 @@ static void check_signals(const struct worker* worker) {
   }
 }
 
-// At any moment of whoever stores into the tables now and then.
+// Restores the runtime's tables, at random times relative to other stores to them.
 static void* restore(void* unused) {
   (void)unused;
   uint64_t* counter = allocate(&machine, machine.host, 4096);
@@ -400,7 +400,7 @@ int main(int argc, char** argv) {
     after += workers[i].after;
   }
   if (settings.restores != 0) pthread_join(restorer, NULL);
-  // A batch, and what is read back.
+  // A batch, and the copy that is read back.
   const unsigned long long each = BATCH + (settings.broadcast ? 2 : 0) + 1;
   printf("dispatches=%llu before=%llu after=%llu copies=%llu result=ok\n",
          before + after, before, after, settings.threads * settings.batches * each);

@@ -1,5 +1,5 @@
 // hsa_reinit: initialises, dispatches and shuts down, several times in one process.
-// hsa_reinit [-r ROUNDS] [-n DISPATCHES PER ROUND] [-w MSEC]: waits so long between
+// hsa_reinit [-r ROUNDS] [-n DISPATCHES PER ROUND] [-w MSEC]: waits MSEC between
 // hsa_init and the dispatches of each round
 #define _GNU_SOURCE
 #include <stdio.h>

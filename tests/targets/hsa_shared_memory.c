@@ -1,9 +1,9 @@
 // hsa_shared_memory [-p PROCESSES] [-s MSEC]: processes that share their memory
 // (CLONE_VM without CLONE_THREAD), each of which calls hsa_init, dispatches and shuts
-// down. They come MSEC after each other; 0, the default: at the same instant. One of
+// down. They start MSEC after each other; 0, the default: at the same instant. One of
 // them is the program's own process.
 //
-// A C library takes a process that shares its memory for one of its threads. So each
+// The C library regards a process that shares its memory as one of its threads. So each
 // child runs on behalf of a thread that does nothing but wait for it, with that
 // thread's storage, on a stack of its own.
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ static struct {
   atomic_uint arrived, done;
 } shared;
 
-// No barrier of the C library: those are for one process.
+// Not a barrier of the C library: that works within one process only.
 static void wait_for_all(atomic_uint* count) {
   atomic_fetch_add(count, 1);
   while (atomic_load(count) < shared.processes) pause_msec(1);

@@ -1,4 +1,4 @@
-// hsa_signals [MSEC]: has the HSA runtime mapped, does not start it, and sends itself
+// hsa_signals [MSEC]: has the HSA runtime mapped without starting it, and sends itself
 // signals for MSEC (default 1500). Prints the longest time that one took to arrive.
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,13 +1,13 @@
-// hsa_stack: how much of a stack calls of the runtime need. Each is made by a handler of
-// a signal on a signal stack of its own, which is painted first.
+// hsa_stack: measures how much stack calls of the runtime need. Each call is made by a
+// signal handler on a signal stack of its own, which is filled with a pattern first.
 // hsa_stack [-r ROUNDS] [-b BYTES] [--until FILE] [--ready FILE]
 //
-// Prints one line for each call, "CALL=BYTES" (the most in any round, from the handler's
-// frame on), and a last one
-// with what the program did. -b: the stack for hsa_init has so many bytes, between two
-// pages that cannot be accessed, instead of the usual number. With --until it opens the
-// runtime on the ordinary stack and waits, after --ready is created, until there is such
-// a file: the first call on a signal stack is then one that loads kernels.
+// Prints one line for each call, "CALL=BYTES" (the most in any round, from the
+// handler's frame on), and a last one with the work of the program.
+// -b: the size of the stack for hsa_init, which is between two inaccessible pages,
+// instead of the usual size.
+// --until: opens the runtime on the ordinary stack, creates the file of --ready, and
+// waits for FILE. The first call on a signal stack is then one that loads kernels.
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static uint64_t* other;
 static uint64_t dispatches;
 static uint64_t copies;
 
-// --- The calls. What prepares and checks them is outside, on the ordinary stack. ---
+// --- The calls. Preparations and checks are outside, on the ordinary stack. ---
 
 static hsa_status_t status;
 static uint64_t next_packet;
@@ -104,7 +104,7 @@ static size_t most[CALLS];
 static void (*volatile to_call)(void);
 static unsigned char* volatile top;
 
-// What is above its frame is the kernel's.
+// The memory above its frame is the kernel's signal frame.
 static void handler(int number) {
   (void)number;
   top = __builtin_frame_address(0);
@@ -119,7 +119,7 @@ static void make_on_stack(enum call call, size_t bytes) {
       mprotect(mapping + PAGE, pages, PROT_READ | PROT_WRITE) != 0) {
     die("no memory for a stack");
   }
-  // What is too much for it is in the inaccessible page.
+  // A call that needs more reaches the inaccessible page.
   stack_t stack = {.ss_sp = mapping + PAGE, .ss_size = bytes}, before;
   memset(stack.ss_sp, PAINT, bytes);
   if (sigaltstack(&stack, &before) != 0) die("sigaltstack");
@@ -165,7 +165,7 @@ static void use_queue(uint64_t rounds) {
     make(LOAD);
     increment = find_kernel(&machine, executable, "increment");
     make(QUEUE_CREATE);
-    // More than once: the last one may find what the one before has left.
+    // More than once: a dispatch may find state that an earlier one has left.
     for (int i = 0; i < 100; ++i) dispatch_once();
     hsa_signal_store_relaxed(done, 1);
     make(COPY);

@@ -22,7 +22,7 @@ void die(const char* format, ...) {
 }
 
 void check(hsa_status_t status, const char* call) {
-  // HSA_STATUS_INFO_BREAK is the only other code that is no error.
+  // HSA_STATUS_INFO_BREAK is the only other code that is not an error.
   if (status == HSA_STATUS_SUCCESS || status == HSA_STATUS_INFO_BREAK) return;
   const char* text = "?";
   hsa_status_string(status, &text);
@@ -89,7 +89,7 @@ void* allocate(const struct machine* machine, hsa_amd_memory_pool_t pool,
   check(hsa_amd_memory_pool_allocate(pool, bytes, 0, &memory),
         "hsa_amd_memory_pool_allocate");
   hsa_agent_t agents[] = {machine->gpu, machine->cpu};
-  // The CPU is always allowed in host memory, and may not be named for device memory.
+  // The CPU can always access host memory, and must not be named for device memory.
   check(hsa_amd_agents_allow_access(1, agents, NULL, memory),
         "hsa_amd_agents_allow_access");
   return memory;

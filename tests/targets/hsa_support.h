@@ -1,5 +1,5 @@
-// What the plain HSA programs share. Every failure ends the program with status 1 and a
-// message: they are tests of what runs them, and have nothing to recover.
+// Shared by the plain HSA programs. Every failure ends the program with status 1 and a
+// message: the programs test whatever runs them, and have nothing to recover.
 #ifndef ROCATTACH_TESTS_TARGETS_HSA_SUPPORT_H_
 #define ROCATTACH_TESTS_TARGETS_HSA_SUPPORT_H_
 
@@ -36,7 +36,7 @@ struct machine {
   hsa_amd_memory_pool_t device;   // the GPU's local memory
 };
 
-// The agents and pools, after hsa_init().
+// Finds the agents and pools; call after hsa_init().
 void find_machine(struct machine* machine);
 
 // Memory that the GPU may access; freed with hsa_amd_memory_pool_free().
@@ -45,7 +45,7 @@ void* allocate(const struct machine* machine, hsa_amd_memory_pool_t pool, size_t
 // Loads the code object of kernels.cl for the machine's GPU.
 hsa_executable_t load_kernels(const struct machine* machine);
 
-// One of its kernels, by name without the suffix ".kd".
+// A kernel of `executable`, by its name without the suffix ".kd".
 struct kernel find_kernel(const struct machine* machine, hsa_executable_t executable,
                           const char* name);
 
@@ -56,21 +56,21 @@ hsa_queue_t* create_queue(const struct machine* machine, uint32_t packets, bool 
 void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
               uint32_t work_items, hsa_signal_t completion);
 
-// Writes the dispatch of `dispatch` into a packet that is reserved and free, without
-// ringing.
+// Writes the packet that dispatch() writes into a slot that is reserved and free,
+// without ringing the doorbell.
 void write_dispatch(hsa_queue_t* queue, uint64_t index, const struct kernel* kernel,
                     void* kernarg, uint32_t work_items, hsa_signal_t completion);
 
-// The header of a packet of that type that waits for those before it and makes all memory
-// visible.
+// The header of a packet of type `type` that waits for the packets before it and makes
+// all memory visible.
 uint16_t packet_header(hsa_packet_type_t type);
 
-// Copies a packet of 64 bytes into the ring and rings. Waits while the queue is full.
+// Copies a packet of 64 bytes and rings the doorbell. Waits while the queue is full.
 void submit(hsa_queue_t* queue, const void* packet);
 
-// Whether doorbells are rung by a store to the hardware's address, past the runtime's
-// functions, where the doorbell of a queue is one of the hardware's. Some runtimes on
-// top of HSA do so.
+// Sets whether doorbells are rung by a store to the hardware's address, bypassing the
+// runtime's functions, if the doorbell of a queue is one of the hardware's. Some
+// runtimes on top of HSA do so.
 void ring_directly(bool directly);
 
 // Writes a barrier-AND packet without dependencies.
@@ -85,7 +85,7 @@ void wait_for_zero(hsa_signal_t signal);
 // checks the result and cleans up. May be called from several threads at once.
 void run_increments(uint64_t count);
 
-// Waits for so many children. Whether all have ended with status 0.
+// Waits for `count` children. True if all have ended with status 0.
 bool children_succeed(uint64_t count);
 
 // Creates an empty file.
@@ -94,7 +94,7 @@ void create_file(const char* path);
 // The path of `name` in this program's own directory.
 void path_beside_program(const char* name, char* path, size_t path_bytes);
 
-// A number argument of an option.
+// Parses a number, the argument of `option`.
 uint64_t parse_number(const char* option, const char* text);
 
 void pause_msec(uint64_t msec);

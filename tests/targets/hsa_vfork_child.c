@@ -1,5 +1,5 @@
 // hsa_vfork_child: the child of a vfork calls hsa_init and shuts down again. Its
-// parent, whose memory it runs in, counts what is in its environment.
+// parent, in whose memory it runs, counts its environment variables.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

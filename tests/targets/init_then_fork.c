@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   pid_t child = fork();
   if (child < 0) die("fork failed");
   if (child == 0) run_child(how);
-  run_increments(dispatches);  // while the child lives, perhaps
+  run_increments(dispatches);  // possibly while the child runs
   int status;
   if (waitpid(child, &status, 0) != child) die("waitpid failed");
   bool right = WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -28,7 +28,7 @@ __kernel void vector_add(__global const float* a, __global const float* b,
   if (i < count) c[i] = a[i] + b[i];
 }
 
-// Uses LDS and scratch, so that the fields of a dispatch that say so are not zero.
+// Uses LDS and scratch, so that these fields of a dispatch are not zero.
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void reverse_tile(__global unsigned int* data) {
   __local unsigned int tile[64];
   volatile unsigned int spill[32];

@@ -37,7 +37,7 @@ inline bool Unlikely(bool b) {
   return __builtin_expect(b, false);
 }
 
-// The counter becomes `value`, unless it is greater already.
+// Sets the counter to `value`, unless it is greater already.
 inline void RaiseTo(uint64_t* counter, uint64_t value) {
   uint64_t seen = LoadRelaxed(counter);
   while (seen < value &&
@@ -133,14 +133,14 @@ inline uint64_t OwnBootNs() {
 // rocattach_collector_config::clock_offset_ns.
 inline constinit int64_t clock_offset_ns = 0;
 
-// The same as the service sees it, which may be in another time namespace.
+// CLOCK_BOOTTIME as the service sees it, which may be in another time namespace.
 inline uint64_t BootNs() {
   return OwnBootNs() + static_cast<uint64_t>(LoadRelaxed(&clock_offset_ns));
 }
 
-// A recent time that others have read from CLOCK_BOOTTIME, as the service sees it. In a
-// time namespace it may be either: libraries read the process's clock, and the kernel
-// driver relates GPU ticks to that of the machine. What is nearer to now is right.
+// Converts a recent time that other code has read from CLOCK_BOOTTIME to the service's.
+// In a time namespace it may be of either clock: libraries read the process's, and the
+// kernel driver relates GPU ticks to the machine's. The one nearer to now is right.
 inline uint64_t ToServiceNs(uint64_t ns) {
   const auto offset = static_cast<uint64_t>(LoadRelaxed(&clock_offset_ns));
   if (Likely(offset == 0) || ns == 0) return ns;

@@ -1,5 +1,5 @@
-// An operation in flight, packed into the shared table and back into a record. Used on
-// both sides of the shared memory.
+// Packs operations in flight into the shared table, and back into records. Used on both
+// sides of the shared memory.
 #ifndef ROCATTACH_USERSPACE_ABI_INFLIGHT_H_
 #define ROCATTACH_USERSPACE_ABI_INFLIGHT_H_
 
@@ -29,7 +29,7 @@ inline void PackCopy(const rocattach_copy& r, rocattach_inflight* entry) {
 
 // The part of a record that is known only when the operation has ended.
 struct OperationEnd {
-  uint16_t flags = 0;  // added to what the entry has
+  uint16_t flags = 0;  // added to the entry's flags
   uint64_t start_ns = 0;
   uint64_t end_ns = 0;
 };

@@ -16,9 +16,9 @@
  * wrongly, never access memory outside the block. The kernel bitmaps are the exception
  * to the write protocol: bits are added to the active plan (see kernels_decided).
  *
- * What the target cannot decide (a kernel whose name the service has not seen yet, a
- * list longer than the table) it records, marked ROCATTACH_SELECTED_UNDECIDED, and the
- * service, which has the exact filter, decides before anything reaches a session. */
+ * A dispatch that the target cannot decide (a kernel whose name the service has not
+ * seen yet, a list longer than the table) is recorded, marked as
+ * ROCATTACH_SELECTED_UNDECIDED; the service, which has the exact filter, decides. */
 #ifndef ROCATTACH_USERSPACE_ABI_PLAN_H_
 #define ROCATTACH_USERSPACE_ABI_PLAN_H_
 
@@ -37,7 +37,7 @@
 #define ROCATTACH_PLAN_NAME_BYTES 64u
 #define ROCATTACH_PLAN_API_FUNCTIONS 1024u /* function ids of one domain */
 
-/* What the session records (record_kinds). */
+/* Kinds of data that the session records (record_kinds). */
 #define ROCATTACH_PLAN_RECORD_DISPATCHES 1u
 #define ROCATTACH_PLAN_RECORD_COUNTERS 2u
 #define ROCATTACH_PLAN_RECORD_COPIES 4u
@@ -48,7 +48,7 @@
 #define ROCATTACH_PLAN_RECORD_INSTANCES 128u /* with COUNTERS: of each instance too */
 #define ROCATTACH_PLAN_RECORD_ARGUMENTS 256u /* with API: of each call */
 
-/* Which conditions a selection has (flags); all that are present must hold. */
+/* Conditions of a selection (flags); all that are present must hold. */
 #define ROCATTACH_SELECT_KERNELS 1u
 #define ROCATTACH_SELECT_AGENTS 2u
 #define ROCATTACH_SELECT_DISPATCHES 4u
@@ -66,11 +66,11 @@ struct rocattach_plan_range {
   uint64_t first, last;
 };
 
-/* Which dispatches one filter wants. */
+/* Selects the dispatches of one filter. */
 struct rocattach_plan_selection {
   uint32_t flags;
-  /* Kernel ids below this have their bit; atomic, release after the bits, grows while
-   * the plan is active. Ids from here on are undecided. */
+  /* The bits of kernel ids below this are valid; atomic, release after the bits, grows
+   * while the plan is active. Ids from here on are undecided. */
   uint32_t kernels_decided;
   uint32_t dispatch_ranges;                        /* used entries of dispatches[] */
   uint32_t iteration_ranges;                       /* used entries of iterations[] */
@@ -108,14 +108,14 @@ struct rocattach_plan_pass {
   uint16_t counters;
 };
 
-/* What a GPU of this architecture does: passes[first_pass …]. */
+/* The passes for GPUs of this architecture: pass[first_pass …]. */
 struct rocattach_plan_architecture {
   char name[16]; /* "gfx90a", NUL-terminated */
   uint16_t dispatch_first_pass, dispatch_passes;
   uint16_t sampler_first_pass, sampler_passes;
 };
 
-/* How passes alternate. */
+/* The multiplexing of passes. */
 enum rocattach_plan_rotation {
   ROCATTACH_ROTATE_NONE = 0,       /* there is one pass */
   ROCATTACH_ROTATE_ITERATIONS = 1, /* over the dispatches of each kernel */
@@ -173,9 +173,9 @@ static inline int rocattach_plan_in_ranges(const struct rocattach_plan_range* ra
   return 0;
 }
 
-/* Whether a dispatch is wanted. `agent` and `kernel` are dictionary ids (0: not known),
- * `dispatch` counts those of the process and `iteration` those of the kernel, from 1.
- */
+/* Decides whether a dispatch is wanted. `agent` and `kernel` are dictionary ids (0: not
+ * known), `dispatch` is its number among those of the process and `iteration` among
+ * those of the kernel, from 1. */
 static inline enum rocattach_selected rocattach_plan_selects(
     const struct rocattach_plan_selection* selection, uint32_t kernel, uint32_t agent,
     uint64_t dispatch, uint64_t iteration) {
@@ -212,8 +212,8 @@ static inline enum rocattach_selected rocattach_plan_selects(
   return result;
 }
 
-/* The next iteration of a kernel (from 1) in the session that `generation` names. The
- * collector keeps one cell, zero at first, per kernel id; a cell of another session
+/* The next iteration of a kernel (from 1) in the session that `generation` identifies.
+ * The collector keeps one cell, zero at first, per kernel id; a cell of another session
  * restarts by itself, so that nothing has to be cleared when a plan changes. */
 static inline uint64_t rocattach_plan_next_iteration(uint64_t* cell,
                                                      uint64_t generation) {
@@ -228,7 +228,7 @@ static inline uint64_t rocattach_plan_next_iteration(uint64_t* cell,
   return next & 0xffffffffffull;
 }
 
-/* Which of `passes` passes is due, from 0. `iteration` as above. */
+/* The number of the pass that is due, of `passes`, from 0. `iteration` as above. */
 static inline uint32_t rocattach_plan_due_pass(const struct rocattach_plan* plan,
                                                uint32_t passes, uint64_t iteration,
                                                uint64_t now_ns) {

@@ -1,6 +1,6 @@
-/* What a collector records, as stored in the shared memory: slots of the rings, entries
- * of the in-flight table and of the dictionary. Plain C, fixed-width, the same on both
- * sides; part of shared_memory.h and of its version. */
+/* The records of a collector, as stored in the shared memory: slots of the rings,
+ * entries of the in-flight table and of the dictionary. Plain C, fixed-width, the same
+ * on both sides; part of shared_memory.h and of its version. */
 #ifndef ROCATTACH_USERSPACE_ABI_RECORDS_H_
 #define ROCATTACH_USERSPACE_ABI_RECORDS_H_
 
@@ -27,14 +27,14 @@ enum rocattach_record_kind {
 #define ROCATTACH_DISPATCH_APP_SIGNAL 2u
 #define ROCATTACH_DISPATCH_UNFINISHED 4u /* never seen to complete */
 #define ROCATTACH_DISPATCH_COUNTED 8u    /* its values follow in this ring */
-/* What the record is for, one or more. Without any of them: for `recording`. */
+/* The purposes of the record, one or more. Without any of them: `recording`. */
 #define ROCATTACH_DISPATCH_BASELINE 16u     /* `recording` */
 #define ROCATTACH_DISPATCH_SELECTED 32u     /* the plan's selection of dispatches */
 #define ROCATTACH_DISPATCH_FOR_COUNTERS 64u /* the plan's selection of counters */
 /* The target could not decide (enum rocattach_selected): the service must. */
 #define ROCATTACH_DISPATCH_SELECTED_UNDECIDED 128u
 #define ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED 256u
-/* The upper 7 bits name the plan that decided, so that a dispatch that outlives a
+/* The upper 7 bits identify the plan that decided, so that a dispatch that outlives a
  * session is not mistaken for one of the next: compare with ROCATTACH_PLAN_TAG. Copies
  * have it too. */
 #define ROCATTACH_DISPATCH_PLAN_TAG(flags) ((uint32_t)(flags) >> 9 & 0x7fu)
@@ -58,8 +58,8 @@ struct rocattach_dispatch {
   /* Counts dispatches of its kernel since the plan became active, from 1; 0: no plan
    * decided. */
   uint32_t iteration;
-  /* In its queue. rocprofiler-sdk does not tell: there it is the HIP stream instead, or
-   * 0; see hip_stream.h. */
+  /* The index in its queue. rocprofiler-sdk does not tell it: its records have the HIP
+   * stream here instead, or 0; see hip_stream.h. */
   uint64_t packet_index;
   uint64_t dispatch_id; /* counts the dispatches of this process from 1; 0 unknown */
 };
@@ -96,8 +96,8 @@ enum rocattach_copy_engine {
   ROCATTACH_ENGINE_SYNC = 2,  /* hsa_memory_copy: host times around the call */
 };
 
-/* Bits of rocattach_copy.flags besides UNTIMED and UNFINISHED: what the record is for.
- * The plan's tag is where a dispatch has it. */
+/* Bits of rocattach_copy.flags besides UNTIMED and UNFINISHED: the purposes of the
+ * record. The plan's tag is in the same bits as a dispatch's. */
 #define ROCATTACH_COPY_BASELINE ROCATTACH_DISPATCH_BASELINE
 #define ROCATTACH_COPY_SELECTED ROCATTACH_DISPATCH_SELECTED
 
@@ -106,7 +106,7 @@ enum rocattach_copy_engine {
 struct rocattach_counter_value {
   uint16_t counter; /* index of rocattach_plan.counter_name */
   uint16_t pad;
-  uint32_t instances; /* how many; at least 1 */
+  uint32_t instances; /* number of instances; at least 1 */
   double sum, minimum, maximum;
 };
 
@@ -120,7 +120,7 @@ struct rocattach_values {
   uint16_t slot;            /* this one, from 0 */
   uint16_t count;           /* used entries of value[], 1 or 2 */
   uint64_t correlation_id;  /* the dispatch's, or the sample's sample_id */
-  uint64_t plan_generation; /* which plan counter indices are of */
+  uint64_t plan_generation; /* the plan that counter indices refer to */
   uint16_t pass;            /* of the GPU's architecture in the plan, from 0 */
   uint16_t agent_id;        /* dictionary */
   uint16_t of;              /* enum rocattach_record_kind: DISPATCH or SAMPLE */
@@ -163,8 +163,8 @@ struct rocattach_instances {
   struct rocattach_instance_value value[ROCATTACH_INSTANCES_PER_SLOT];
 };
 
-/* What a GPU's counters did between two moments; 96 bytes; its values follow. The sums
- * are of this span only, so those of a session's samples may be added up. */
+/* The counters of a GPU over a span of time; 96 bytes; the values follow. The sums are
+ * of this span only, so the sums of a session's samples may be added up. */
 struct rocattach_sample {
   uint16_t kind; /* ROCATTACH_RECORD_SAMPLE */
   uint16_t flags;
@@ -173,8 +173,8 @@ struct rocattach_sample {
   uint64_t sample_id; /* counts the samples of this process from 1 */
   uint64_t plan_generation;
   uint64_t begin_ns, end_ns;
-  uint16_t values; /* how many follow */
-  uint16_t slots;  /* in how many slots */
+  uint16_t values; /* number of values that follow */
+  uint16_t slots;  /* number of their slots */
   uint32_t pad;
   uint64_t reserved[6];
 };
@@ -232,7 +232,7 @@ struct rocattach_memory {
   uint16_t scratch_flags; /* as the runtime gives them: 1 once, 2 alternate */
   uint32_t tid;
   uint32_t plan_tag; /* ROCATTACH_PLAN_TAG of the plan that selected it */
-  /* As the SDK counts calls, that of an API call of the same name; without an SDK it
+  /* As the SDK counts calls: the correlation_id of the API call; without an SDK it
    * counts these records from 1. */
   uint64_t correlation_id;
   uint64_t start_ns, end_ns; /* of the call */
@@ -254,11 +254,11 @@ struct rocattach_clock {
   uint64_t reserved[8];
 };
 
-/* Captured, but its end is not known yet. It is in shared memory so that a SIGKILL
- * loses only the times and not the operation. A record without what is known only at
- * its end: thousands may be in flight, so every byte counts (inflight.h converts it
- * back). A process that is killed while it publishes may leave a record both here and
- * in a ring: both have the same correlation id. */
+/* An operation that is captured, but whose end is not known yet. It is in shared memory
+ * so that a SIGKILL loses only the times and not the operation. It is a record without
+ * the fields that are known only at the end: thousands may be in flight, so every byte
+ * counts (inflight.h converts it back). A process that is killed while it publishes may
+ * leave a record both here and in a ring: both have the same correlation id. */
 struct rocattach_inflight_dispatch {
   uint32_t kernel_id;
   uint32_t queue_id;
@@ -321,8 +321,8 @@ struct rocattach_agent_entry {
   uint64_t pci_bdf; /* domain << 16 | bus << 8 | device << 3 | function */
   char uuid[24];    /* "GPU-xxxxxxxxxxxxxxxx", NUL-terminated */
   uint32_t xccs;    /* accelerator complex dies; 0: the interface does not tell */
-  /* What a kernel may ask for at most, in work-items, and of the GPU's kind; 0: the
-   * interface does not tell. */
+  /* The GPU's family, and the maximum sizes of a kernel in work-items; 0: the interface
+   * does not tell. */
   uint32_t family_id;
   uint32_t workgroup_max_size, grid_max_size;
   uint32_t workgroup_max[3], grid_max[3]; /* of each dimension */

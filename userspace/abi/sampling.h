@@ -1,19 +1,19 @@
-/* Which dispatches are recorded while the service is over its budget. Plain C, the same
- * on both sides: the collector decides, the service and readers of recordings weigh. */
+/* Selects the dispatches to record while the service is over its budget. Plain C, the
+ * same on both sides: the collector selects; the service and readers scale up. */
 #ifndef ROCATTACH_USERSPACE_ABI_SAMPLING_H_
 #define ROCATTACH_USERSPACE_ABI_SAMPLING_H_
 
 #include <stdint.h>
 
-/* Values of rocattach_control.sampling besides: 0 and 1 record every dispatch, N one in
- * N. */
+/* Special values of rocattach_control.sampling: 0 and 1 record every dispatch, any
+ * other N records one in N. */
 #define ROCATTACH_SAMPLING_EVERY 1u
 #define ROCATTACH_SAMPLING_NONE UINT32_MAX /* dispatches are only counted */
 
 /* 1 if dispatch number `index` is recorded. Every dispatch has the same chance,
  * whatever the pattern in which a program repeats its kernels: counting up to N would
- * always find the same kernel of a loop with N of them. `stream`: of several counts that
- * begin at the same number, which; it makes their choices independent. */
+ * always find the same kernel of a loop with N of them. `stream` distinguishes several
+ * counts that begin at the same number, which makes their choices independent. */
 static inline int rocattach_is_sampled(uint32_t sampling, uint64_t index,
                                        uint32_t stream) {
   uint64_t hash;

@@ -1,11 +1,11 @@
-/* What a collector reports that could not be set up. Plain C. */
+/* The report of a collector that could not be set up. Plain C. */
 #ifndef ROCATTACH_USERSPACE_ABI_SETUP_FAILURE_H_
 #define ROCATTACH_USERSPACE_ABI_SETUP_FAILURE_H_
 
 #include <stdint.h>
 
-/* Which call failed where there is no memory to report in: rocattach_collector_ready()
- * gets it together with the errno value. */
+/* The call that failed where there is no memory to report in:
+ * rocattach_collector_ready() gets it together with the errno value. */
 enum rocattach_setup_call {
   ROCATTACH_SETUP_NONE = 0,
   ROCATTACH_SETUP_MMAP = 1,

@@ -23,24 +23,24 @@
 #include "userspace/abi/records.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 10u
+#define ROCATTACH_SHM_VERSION 11u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
 #define ROCATTACH_RING_HEADER_BYTES 256u
 
-/* What to record while `recording` is set, apart from any session: bits of recording_flags.
- */
+/* Bits of recording_flags: the operations to record while `recording` is set, apart
+ * from any session. */
 #define ROCATTACH_RECORDING_DISPATCHES 1u
 #define ROCATTACH_RECORDING_COPIES 2u
-/* How dispatches are captured; 0 leaves the choice to the collector. */
+/* Forced capture modes of dispatches; without these the collector chooses. */
 #define ROCATTACH_RECORDING_FORCE_DOORBELL 0x100u
 #define ROCATTACH_RECORDING_FORCE_INTERCEPT 0x200u
-/* The runtime may be open already: queues and kernels may exist that nobody has told
- * the collector of. */
+/* The runtime may be open already: queues and kernels may exist of which the collector
+ * was not told. */
 #define ROCATTACH_RECORDING_LATE 0x400u
 
-/* control.state, in order of life. */
+/* control.state, in chronological order. */
 enum rocattach_collector_state {
   ROCATTACH_STATE_NONE = 0,
   ROCATTACH_STATE_LOADED = 1,   /* memory exists, the runtime has not called yet */
@@ -50,7 +50,7 @@ enum rocattach_collector_state {
   ROCATTACH_STATE_ENDED = 5, /* exit handlers ran; everything complete is published */
 };
 
-/* Why a collector refused (control.reason). */
+/* The reason why a collector refused (control.reason). */
 enum rocattach_collector_reason {
   ROCATTACH_REASON_NONE = 0,
   ROCATTACH_REASON_UNKNOWN_TABLE = 1, /* the API table has a size we do not know */
@@ -70,7 +70,7 @@ enum rocattach_backend {
   ROCATTACH_BACKEND_SDK_ATTACH = 3,
 };
 
-/* How the collector's functions got into the runtime's tables (control.entry). */
+/* The path by which the collector got into the runtime's tables (control.entry). */
 enum rocattach_entry_path {
   ROCATTACH_ENTRY_PATH_NONE = 0,       /* not yet */
   ROCATTACH_ENTRY_PATH_LIVE_TABLE = 1, /* stored there before hsa_init ran */
@@ -79,8 +79,8 @@ enum rocattach_entry_path {
   ROCATTACH_ENTRY_PATH_LATE = 4,       /* stored there while the runtime was open */
 };
 
-/* Why that backend is used (control.backend_reason). From NO_REGISTER on, the SDK was
- * requested but is not used. */
+/* The reason for using that backend (control.backend_reason). From NO_REGISTER on, the
+ * SDK was requested but is not used. */
 enum rocattach_backend_reason {
   ROCATTACH_BACKEND_REASON_NONE = 0,
   ROCATTACH_BACKEND_REASON_DEFAULT = 1,     /* the SDK was not requested */
@@ -122,16 +122,16 @@ struct rocattach_collector_config {
    * rocprofiler-register, that the SDK can be found and that KFD's topology is visible:
    * otherwise rocprofiler-register aborts the process. */
   uint32_t backend;
-  /* SDK: which kinds plans may request later, ROCATTACH_PLAN_RECORD_*; 0: all. The SDK
-   * requires everything to be configured at load, and API tracing costs each call a
+  /* SDK: the kinds that plans may request later, ROCATTACH_PLAN_RECORD_*; 0: all. The
+   * SDK requires everything to be configured at load, and API tracing costs each call a
    * little even while nothing is traced. */
   uint32_t record_kinds;
-  /* Address of hsa_init in the runtime whose window this is: a process may have several
-   * copies. 0: not known; then the collector is loaded through HSA_TOOLS_LIB. */
+  /* Address of hsa_init in the runtime that this window belongs to: a process may have
+   * several copies. 0: not known; the collector is then loaded by HSA_TOOLS_LIB. */
   uint64_t window_address;
   char collector_path[256]; /* the path under which the collector was opened */
-  /* What to add to CLOCK_BOOTTIME, as the process sees it, for the service's: not 0 in a
-   * time namespace. All times that the collector writes and compares are the service's. */
+  /* Offset to add to the process's CLOCK_BOOTTIME to get the service's: not 0 in a time
+   * namespace. All times that the collector writes and compares are the service's. */
   int64_t clock_offset_ns;
 };
 
@@ -182,13 +182,13 @@ struct rocattach_control {
   uint64_t hook_ns_total;      /* own cost, sampled: see docs/benchmarks.md */
   char text[160];              /* reason of a refusal, NUL-terminated */
 
-  /* Where the service writes the plan: written once, as the geometry above. */
+  /* Place to which the service writes the plan; set once, like the geometry above. */
   uint64_t plan_offset;
   uint64_t plan_bytes; /* sizeof(struct rocattach_plan) */
 
-  /* Collector -> service, atomic: what the backend can do. `backend` is stored last,
-   * release; the others, and the agents and functions in the dictionary, are valid from
-   * then on. */
+  /* Collector -> service, atomic: the capabilities of the backend. `backend` is stored
+   * last, release; the others, and the agents and functions in the dictionary, are
+   * valid from then on. */
   uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */
   uint32_t backend_reason; /* enum rocattach_backend_reason */
   uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may request */
@@ -205,35 +205,35 @@ struct rocattach_control {
    * (see ROCATTACH_DISPATCH_PLAN_TAG). plan_acked == generation and an error: nothing
    * of it is recorded. Generation 0, never written, needs no answer. */
   uint64_t plan_acked;
-  uint32_t plan_error;       /* enum rocattach_plan_error */
-  int32_t plan_error_code;   /* status of the SDK (sdk/abi_base.h), or errno; 0 none */
-  char plan_error_text[256]; /* names the counters or kinds; NUL-terminated */
+  uint32_t plan_error;     /* enum rocattach_plan_error */
+  int32_t plan_error_code; /* status of the SDK (sdk/abi_base.h), or errno; 0 none */
+  /* The counter that a GPU lacks (NO_COUNTER): 1 + its index in
+   * rocattach_plan.counter_name. 0: another reason. */
+  uint32_t plan_error_counter;
+  char plan_error_text[252]; /* names the counters or kinds; NUL-terminated */
 
-  /* Collector -> service: how the collector got in, and which other tools are there.
+  /* Collector -> service: the collector's way in, and the other tools in the process.
    * LIVE_TABLE is written before rocattach_collector_ready(): our functions are in the
    * tables, and hsa_init calls them. All of it is valid once the state is ARMED. */
   uint32_t entry; /* enum rocattach_entry_path */
-  /* Last status of an hsa_init that failed before any succeeded; 0: none did. */
+  /* Last status of an hsa_init that failed before any succeeded; 0: none failed. */
   uint32_t init_status;
   char entry_text[160]; /* TOOLS_LIB: why not the live table; NUL-terminated */
   /* Path of the library that brings another profiler into the process, empty if none
    * was seen; NUL-terminated. */
   char other_tool[256];
-  /* LATE: packets that were in the queues from before when the collector first saw
-   * each of them: of any type, not recorded. */
-  uint64_t packets_before;
 
   /* Address, in the process, of a 32-bit word with the state (enum
-   * rocattach_collector_state) in private memory: a forked child has there what its
-   * parent's state was at the fork, while this block is still its parent's. 0: none. */
+   * rocattach_collector_state) in private memory: in a forked child it is the parent's
+   * state at the fork, while this block is still the parent's. 0: none. */
   uint64_t state_address;
 
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */
   uint32_t command;   /* futex: +1 with each change below, release */
   uint32_t recording; /* 1 start, 0 stop */
-  /* Of the dispatches that only `recording` requests, which are recorded: sampling.h.
-   * 0: all. Takes effect with the next dispatch, without a command. */
+  /* Selects the ones to record among the dispatches that only `recording` requests:
+   * sampling.h. 0: all. Takes effect with the next dispatch, without a command. */
   uint32_t sampling;
   uint64_t recording_flags;
   uint64_t service_heartbeat_ns; /* last time the service drained; 0 never */
@@ -255,8 +255,8 @@ struct rocattach_ring {
   uint32_t lock;      /* only the shared last ring uses it */
   /* Accounts of the ring's producers, exact at any time: dispatches_seen = dispatch
    * records in all heads + in flight + dispatches_dropped + sampled_out, except for the
-   * operation in progress. An operation is first counted as seen, then leaves the in-flight table,
-   * and is counted as dropped last. */
+   * operation in progress. An operation is first counted as seen, then leaves the
+   * in-flight table, and is counted as dropped last. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed;
@@ -265,7 +265,7 @@ struct rocattach_ring {
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
   /* More accounts of the producers, as above. `dropped` counts everything for which
    * there was no room, clock relations included, each once however many slots it needs;
-   * these give its kind. */
+   * these fields count each kind. */
   uint64_t counted_seen __attribute__((aligned(64))); /* dispatches with counters */
   uint64_t counted_dropped; /* … dropped with their values */
   uint64_t values_dropped;  /* … whose values never arrived, or were invalid:
@@ -291,7 +291,7 @@ ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
  * called by the stub on the held thread. 0, or an errno value with nothing changed. */
 #define ROCATTACH_COLLECTOR_READY "rocattach_collector_ready"
 /* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t
- * window_id): does nothing; the service's uprobe on it is how the service learns of the
+ * window_id): does nothing; the service has a uprobe on it, by which it learns of the
  * memory. Without memory (null) the collector could not be set up, and `bytes` is a
  * failure (setup_failure.h). */
 

@@ -8,12 +8,12 @@
 namespace rocattach {
 namespace {
 
-// How long Stop() waits: a file system that does not answer keeps its reader.
+// Time limit for Stop(): a file system that does not answer blocks its reader.
 constexpr absl::Duration kStopTimeout = absl::Seconds(2);
 
 }  // namespace
 
-// Belongs to the thread too, which may be left behind.
+// Shared with the thread, which may be left behind.
 struct BackgroundRefresh::State {
   explicit State(Function given) : refresh(std::move(given)) {}
 
@@ -48,7 +48,7 @@ void BackgroundRefresh::Request() {
 }
 
 void BackgroundRefresh::Stop() {
-  // First, so that what the request wakes does not begin again.
+  // First, so that the thread, which the request wakes, does not begin another run.
   thread_.RequestStop();
   Request();
   thread_.Stop();

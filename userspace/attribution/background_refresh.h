@@ -1,4 +1,4 @@
-// Does something again and again on a thread of its own, when it is asked to.
+// Runs a function repeatedly on a thread of its own, when this is requested.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_BACKGROUND_REFRESH_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_BACKGROUND_REFRESH_H_
 
@@ -12,18 +12,18 @@ namespace rocattach {
 
 class BackgroundRefresh {
  public:
-  // Returns how long not to do it again, however often it is asked for. May be left
-  // behind while it waits, so it owns what it uses.
+  // Returns a pause: until it is over, the function is not run again, however often
+  // that is requested. A blocked function may be left behind, so it owns what it uses.
   using Function = std::function<absl::Duration()>;
 
-  // Does it once at the beginning.
+  // Runs the function once at the beginning.
   explicit BackgroundRefresh(Function refresh);
   // Stops.
   ~BackgroundRefresh();
 
   // Any thread; does not wait.
   void Request();
-  // Does not begin again. Waits for a limited time for one that has begun.
+  // Prevents further runs. Waits for a limited time for one that has begun.
   void Stop();
 
  private:

@@ -18,8 +18,8 @@ namespace rocattach {
 namespace {
 
 constexpr const char* kRoots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-// The type of a file handle that is the number of a node of kernfs (FILEID_KERNFS of
-// the kernel's exportfs.h, not in its UAPI).
+// The type of a file handle that contains the ID of a kernfs node (FILEID_KERNFS in the
+// kernel's exportfs.h, which is not part of its UAPI).
 constexpr int kKernfsHandle = 0xfe;
 
 std::string FindRoot() {
@@ -59,14 +59,14 @@ absl::StatusOr<std::string> CgroupPaths::Ask(uint64_t id) const {
     const int error = errno;
     const std::string message =
         absl::StrCat("open_by_handle_at(", root_, ", control group ", id, ") failed");
-    // What the kernel says of numbers that it does not know.
+    // The kernel's error for an ID that it does not know.
     if (error == ESTALE) return absl::NotFoundError(message);
     return ErrnoStatus(error, message);
   }
   ASSIGN_OR_RETURN(const std::string target,
                    ReadLink(absl::StrCat("/proc/self/fd/", group.get())));
   absl::string_view path = target;
-  // What is outside of the part of the hierarchy that is mounted here.
+  // Prefix of paths outside of the part of the hierarchy that is mounted here.
   absl::ConsumePrefix(&path, "(unreachable)");
   absl::ConsumeSuffix(&path, " (deleted)");
   absl::ConsumePrefix(&path, root_);
@@ -93,9 +93,9 @@ absl::StatusOr<std::string> CgroupPaths::Find(uint64_t id) {
   return path;
 }
 
-void CgroupPaths::Note(uint64_t id, absl::string_view path) {
+void CgroupPaths::AddIfCurrent(uint64_t id, absl::string_view path) {
   if (id == 0 || paths_.count(id) > 0) return;
-  // The number of a group is the number of its directory.
+  // The ID of a group is the inode number of its directory.
   struct stat group = {};
   if (stat(absl::StrCat(root_, path).c_str(), &group) != 0 || group.st_ino != id) {
     return;

@@ -1,4 +1,4 @@
-// Paths of control groups by their numbers.
+// Paths of control groups by their IDs.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_CGROUP_PATHS_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_CGROUP_PATHS_H_
 
@@ -16,25 +16,25 @@
 
 namespace rocattach {
 
-// Of the unified hierarchy. An event has the number of its process's group; the path is
-// asked of the kernel, and kept for groups that have been removed when they are asked
-// for again. Not thread-safe.
+// Finds paths of groups of the unified hierarchy. An event has the ID of its process's
+// group; the kernel is asked for the path, which is kept because the group may have
+// been removed when it is requested again. Not thread-safe.
 class CgroupPaths {
  public:
   static constexpr size_t kMost = 1024;  // the least recently used is forgotten first
 
-  // Where the hierarchy is mounted on this machine.
+  // Uses the mount point of the hierarchy on this machine.
   CgroupPaths();
-  // Where it is mounted.
+  // Uses this mount point.
   explicit CgroupPaths(std::string root);
 
   // "/kubepods/pod…/…", below the mount point. NOT_FOUND if the group is gone and was
   // not known before, or there is no unified hierarchy; PERMISSION_DENIED without
   // CAP_DAC_READ_SEARCH.
   absl::StatusOr<std::string> Find(uint64_t id);
-  // A process of the group has this path in /proc/PID/cgroup. Kept if the path is that
-  // of the group still: the process may have moved since its event.
-  void Note(uint64_t id, absl::string_view path);
+  // Adds the path that a process of the group has in /proc/PID/cgroup, if it still is
+  // the group's: the process may have moved since its event.
+  void AddIfCurrent(uint64_t id, absl::string_view path);
   size_t size() const { return paths_.size(); }
 
  private:
@@ -46,7 +46,7 @@ class CgroupPaths {
   void Keep(uint64_t id, std::string path);
 
   const std::string root_;
-  UniqueFd fd_;  // of the root; none if it is no unified hierarchy
+  UniqueFd fd_;  // the root's; invalid if it is no unified hierarchy
   std::map<uint64_t, Known> paths_;
   std::list<uint64_t> order_;  // last used first
 };

@@ -11,11 +11,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "userspace/attribution/kube_names.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kContainerIdDigits = 64;
 constexpr size_t kMostNumberDigits = 20;
 constexpr size_t kMostNameBytes = 64;
 
@@ -33,7 +33,7 @@ bool IsNumber(absl::string_view text) {
          });
 }
 
-// Of a static pod it is a hash without dashes.
+// The uid of a static pod is a hash without dashes.
 bool IsPodUid(absl::string_view text) {
   if (IsHex(text, 32)) return true;
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '-');
@@ -41,7 +41,7 @@ bool IsPodUid(absl::string_view text) {
   return parts.size() == 5 && std::equal(parts.begin(), parts.end(), kDigits, IsHex);
 }
 
-// "pod123-…", or "kubepods-burstable-pod123_….slice"; empty if it is no pod's group.
+// "pod123-…", or "kubepods-burstable-pod123_….slice"; empty if it is not a pod's group.
 std::string PodUid(absl::string_view name) {
   if (absl::ConsumeSuffix(&name, ".slice")) {
     const size_t begin = name.rfind("-pod");
@@ -55,9 +55,9 @@ std::string PodUid(absl::string_view name) {
   return IsPodUid(uid) ? uid : "";
 }
 
-// "ID", or "RUNTIME-ID.scope"; empty if it is no container's group. The monitor of a
-// container (crio-conmon-ID.scope, libpod-conmon-ID.scope) is not in it. Podman with
-// --cgroups=split, as systemd units of quadlets have it: libpod-payload-ID.
+// "ID", or "RUNTIME-ID.scope"; empty if it is not a container's group. The group of a
+// container's monitor (crio-conmon-ID.scope, libpod-conmon-ID.scope) is not one. Podman
+// with --cgroups=split, as in systemd units of quadlets, uses libpod-payload-ID.
 std::string ContainerId(absl::string_view name) {
   absl::ConsumeSuffix(&name, ".scope");
   if (const size_t dash = name.rfind('-'); dash != absl::string_view::npos) {
@@ -70,10 +70,10 @@ std::string ContainerId(absl::string_view name) {
     }
     name.remove_prefix(dash + 1);
   }
-  return IsHex(name, kContainerIdDigits) ? std::string(name) : "";
+  return IsContainerIdText(name) ? std::string(name) : "";
 }
 
-// A name as systemd-nspawn and LXC allow it; else empty.
+// Returns the name if it is valid for systemd-nspawn and LXC, else an empty string.
 std::string MachineName(absl::string_view name) {
   const bool valid = !name.empty() && name.size() <= kMostNameBytes &&
                      std::all_of(name.begin(), name.end(), [](char c) {
@@ -83,8 +83,8 @@ std::string MachineName(absl::string_view name) {
   return valid ? std::string(name) : "";
 }
 
-// The machine whose group this is if a group "payload" is below: "machine-NAME.scope",
-// or "systemd-nspawn@NAME.service". A virtual machine has no such group.
+// The machine that has this group, if there is a group "payload" below it:
+// "machine-NAME.scope", or "systemd-nspawn@NAME.service". A virtual machine has none.
 std::string NspawnName(absl::string_view name) {
   if (!(absl::ConsumePrefix(&name, "machine-") &&
         absl::ConsumeSuffix(&name, ".scope")) &&
@@ -95,7 +95,7 @@ std::string NspawnName(absl::string_view name) {
   return MachineName(absl::StrReplaceAll(name, {{"\\x2d", "-"}}));
 }
 
-// The container whose group this is; empty if it is none's.
+// The container that this group belongs to; empty if there is none.
 std::string LxcName(absl::string_view name) {
   return absl::ConsumePrefix(&name, "lxc.payload.") ? MachineName(name) : "";
 }
@@ -110,7 +110,7 @@ bool IsStep(absl::string_view name) {
   return IsNumber(name) || name == "batch" || name == "extern" || name == "interactive";
 }
 
-// The groups of a path, from the outermost on.
+// Reads the groups of a path, from the outermost one inwards.
 class PathReader {
  public:
   explicit PathReader(WorkloadIdentity* found) : found_(found) {}
@@ -132,7 +132,7 @@ class PathReader {
     if (absl::StrContains(name, "kubepods")) in_kubepods_ = true;
     if (!in_kubepods_ || !found_->pod_uid.empty()) return;
     found_->pod_uid = PodUid(name);
-    // What was outside of the pod is a node that is itself a container.
+    // A container outside of the pod is a node that itself runs in a container.
     if (!found_->pod_uid.empty()) found_->container_id.clear();
   }
 
@@ -152,7 +152,7 @@ class PathReader {
 
   WorkloadIdentity* found_;
   bool of_user_ = false, in_kubepods_ = false, in_slurm_ = false;
-  std::string machine_;  // of the group above
+  std::string machine_;  // from the group above
 };
 
 void Complete(const std::string& from, std::string* to) {
@@ -163,7 +163,7 @@ void FillFromPath(absl::string_view path, WorkloadIdentity* workload) {
   WorkloadIdentity found;
   PathReader reader(&found);
   for (absl::string_view group : absl::StrSplit(path, '/', absl::SkipEmpty())) {
-    // containerd with the kubelet's systemd driver alone: "SLICE:cri-containerd:ID".
+    // containerd, systemd driver only in the kubelet: "SLICE:cri-containerd:ID".
     for (absl::string_view name : absl::StrSplit(group, ':')) reader.Read(name);
   }
   // A pod and a container from different hierarchies need not belong together.

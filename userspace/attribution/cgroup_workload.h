@@ -1,4 +1,4 @@
-// Whose a process is, from the names of its control groups.
+// The workload of a process, from the names of its control groups.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_CGROUP_WORKLOAD_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_CGROUP_WORKLOAD_H_
 
@@ -13,10 +13,10 @@ namespace rocattach {
 // systemd-nspawn and LXC (whose containers have names), the kubelet, and Slurm, in the
 // unified hierarchy (preferred) and the older ones.
 //
-// Of nested groups the outermost counts, because what is below may have been made by
-// the process itself: a container in a container is attributed to the outer one. A
-// container of a pod is the first one below the pod. Pods and jobs below user.slice,
-// where users make groups of their own, are not believed.
+// Of nested groups the outermost counts, because the process itself may have made those
+// below: a container in a container is attributed to the outer one. The container of a
+// pod is the first one below the pod's group. Pods and jobs below user.slice, where
+// users make groups of their own, are ignored.
 void FillFromCgroups(absl::string_view text, WorkloadIdentity* workload);
 
 }  // namespace rocattach

@@ -18,15 +18,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostJobs = 1024;  // of one GPU
+constexpr size_t kMostJobs = 1024;  // per GPU
 constexpr size_t kMostUserBytes = 256;
-// Of the index of a GPU. The exporter of AMD numbers a partition by its index modulo
-// this.
+// Limit on a GPU's index, and the modulus in AMD's exporter, which numbers a partition
+// by its index modulo kIndexModulo.
 constexpr uint32_t kMostGpus = 1024, kIndexModulo = 128;
 
 std::optional<uint32_t> DecimalIn(absl::string_view text) {
   uint32_t number = 0;
-  // What SimpleAtoi accepts beyond digits is none here.
+  // SimpleAtoi also accepts signs and white space; a number here has neither.
   if (text.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(text.front())) ||
       !absl::ascii_isdigit(static_cast<unsigned char>(text.back())) ||
       !absl::SimpleAtoi(text, &number)) {
@@ -35,14 +35,14 @@ std::optional<uint32_t> DecimalIn(absl::string_view text) {
   return number;
 }
 
-// As Slurm writes it, without leading zeros.
+// A job's number as Slurm writes it, without leading zeros; unset if it is invalid.
 std::optional<std::string> JobIn(absl::string_view text) {
   const auto number = DecimalIn(text);
   if (!number.has_value() || *number == 0) return std::nullopt;
   return absl::StrCat(*number);
 }
 
-// A string or a number; unset if it is neither.
+// A string or a number, empty if there is no such key; unset if it is neither.
 std::optional<std::string> TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
@@ -51,7 +51,7 @@ std::optional<std::string> TextOf(const Json& object, const char* key) {
   return std::nullopt;
 }
 
-// Whether a list of GPUs ("0,1,4-7") has this one; an empty one says nothing.
+// True if a list of GPUs ("0,1,4-7") contains this one; an empty list excludes none.
 absl::StatusOr<bool> ListsGpu(absl::string_view list, uint32_t index) {
   if (list.empty()) return true;
   for (absl::string_view part : absl::StrSplit(list, ',')) {
@@ -101,7 +101,7 @@ absl::StatusOr<JobMapping> ParseLines(absl::string_view text) {
   return mapping;
 }
 
-// Unset if there is no such user here.
+// Unset if this machine has no such user.
 std::optional<uid_t> UidOf(const std::string& user) {
   if (const auto number = DecimalIn(user); number.has_value()) return *number;
   std::vector<char> buffer(16 << 10);
@@ -138,11 +138,11 @@ absl::Status JobMappings::Refresh() {
   if (listing->cut) ++failures.crowded;
   for (const std::string& name : listing->names) {
     const auto index = DecimalIn(name);
-    // Parts of a GPU ("0.1"), and files of others.
+    // Skips parts of a GPU ("0.1") and files of other programs.
     if (!index.has_value() || *index >= kMostGpus) continue;
     const auto text = folder->ReadTrusted(name, kMostFileBytes);
     if (!text.ok()) {
-      // An epilog removes it when its job ends.
+      // An epilog removes the file when its job ends.
       if (absl::IsNotFound(text.status())) continue;
       ++failures.unreadable;
       if (status.ok()) status = text.status();

@@ -10,14 +10,14 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kMostLabelBytes = 63, kMostNameBytes = 253, kMostUidBytes = 36,
+constexpr size_t kMostLabelBytes = 63, kMostPodNameBytes = 253, kMostUidBytes = 36,
                  kContainerIdDigits = 64;
 
 bool IsHexDigit(char c) {
   return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
 }
 
-// Of a name, between dots.
+// True if `text` is a valid part of a name; dots separate the parts.
 bool IsPart(absl::string_view text) {
   if (text.empty() || text.front() == '-' || text.back() == '-') return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
@@ -33,7 +33,7 @@ bool IsKubeLabel(absl::string_view text) {
 }
 
 bool IsKubeName(absl::string_view text) {
-  if (text.size() > kMostNameBytes) return false;
+  if (text.size() > kMostPodNameBytes) return false;
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '.');
   return std::all_of(parts.begin(), parts.end(), IsPart);
 }

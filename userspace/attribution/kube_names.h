@@ -1,4 +1,4 @@
-// What names in Kubernetes can be.
+// Syntax of names and IDs in Kubernetes.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_KUBE_NAMES_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_KUBE_NAMES_H_
 
@@ -9,20 +9,20 @@
 
 namespace rocattach {
 
-// A container of a pod by its names.
+// A container of a pod, by its names.
 struct PodName {
   std::string kube_namespace, pod;
-  std::string container;  // empty: it is not known which one
+  std::string container;  // empty: unknown
 
   auto operator<=>(const PodName&) const = default;
 };
 
-// Lower-case letters, digits and dashes, at most 63, as names of namespaces and
-// containers are.
+// True for a name such as namespaces and containers have: lower-case letters, digits
+// and dashes, at most 63.
 bool IsKubeLabel(absl::string_view text);
-// Such labels with dots between them, at most 253 characters, as names of pods are.
+// The same characters with dots between parts, at most 253, as in names of pods.
 bool IsKubeName(absl::string_view text);
-// What a pod's uid is made of: hexadecimal digits and dashes, at most 36.
+// The characters of a pod's uid: hexadecimal digits and dashes, at most 36.
 bool IsPodUidText(absl::string_view text);
 // 64 hexadecimal digits.
 bool IsContainerIdText(absl::string_view text);

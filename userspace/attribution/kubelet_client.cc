@@ -40,7 +40,7 @@ bool IsDevice(absl::string_view name) {
          });
 }
 
-// Adds what is assigned to containers to a table.
+// Adds the devices that are assigned to containers to a table.
 class TableBuilder {
  public:
   TableBuilder(const KubeletClient::Limits& limits, DeviceTable* table,
@@ -64,7 +64,7 @@ class TableBuilder {
       }
       for (const ::v1::DynamicResource& claim : container.dynamic_resources()) {
         for (const ::v1::ClaimResource& resource : claim.claim_resources()) {
-          // Resources that are no devices have no such name.
+          // Resources that are not devices have no device name.
           if (!IsOurDriver(resource.driver_name())) continue;
           if (!resource.device_name().empty()) Add(resource.device_name(), owner);
         }
@@ -113,10 +113,10 @@ absl::Status KubeletClient::Ask(DeviceTable* table, KubeletFailures* failures) {
   if (channel_ == nullptr) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(limits_.answer_bytes);
-    // What another channel knows of the socket's state must not count here.
+    // The state of the socket as seen by another channel must not count here.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    // A proxy that the environment names is for addresses of the network.
+    // A proxy that the environment names is meant for network addresses.
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
     channel_ = grpc::CreateCustomChannel(absl::StrCat("unix:", socket_),
@@ -139,7 +139,7 @@ absl::Status KubeletClient::Ask(DeviceTable* table, KubeletFailures* failures) {
     waiting_ = nullptr;
   }
   if (!status.ok()) {
-    // It may come back as another one.
+    // The kubelet may come back as another process.
     channel_.reset();
     ++failures->unreachable;
     return absl::UnavailableError(absl::StrCat(

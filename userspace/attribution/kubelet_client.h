@@ -1,4 +1,4 @@
-// Which pods have which GPUs, as the kubelet's pod-resources API says.
+// The pods to which GPUs are assigned, from the kubelet's pod-resources API.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_KUBELET_CLIENT_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_KUBELET_CLIENT_H_
 
@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "userspace/attribution/kube_names.h"
 
-// Its headers are large, and many files include this one.
+// Declared here because gRPC's headers are large, and many files include this one.
 namespace grpc {
 class Channel;
 class ClientContext;
@@ -25,19 +25,19 @@ class ClientContext;
 
 namespace rocattach {
 
-// The pods' containers that a device is assigned to. Device plugins name GPUs by PCI
+// The containers to which each device is assigned. Device plugins name GPUs by PCI
 // address ("0000:03:00.0") and partitions by device ("amdgpu_xcp_30"), the driver for
-// dynamic resource allocation by card and render node ("gpu-1-129").
+// dynamic resource allocation names them by card and render node ("gpu-1-129").
 struct DeviceTable {
-  std::map<std::string, std::set<PodName>> owners;  // by name of the device
+  std::map<std::string, std::set<PodName>> owners;  // by device name
   // CLOCK_BOOTTIME before the kubelet was asked: processes that started later may
-  // belong to pods that are not in it. 0: it has not answered yet.
+  // belong to pods that are not in the table. 0: it has not answered yet.
   uint64_t asked_ns = 0;
 };
 
 struct KubeletFailures {
-  uint64_t unreachable = 0;  // no answer in time, or one that is no answer
-  uint64_t malformed = 0;    // names in answers that cannot be any
+  uint64_t unreachable = 0;  // no answer in time, or an error
+  uint64_t malformed = 0;    // invalid names in answers
   uint64_t crowded = 0;      // answers with more than is kept
 };
 
@@ -47,8 +47,8 @@ class KubeletClient {
   struct Limits {
     absl::Duration deadline = absl::Seconds(2);
     int answer_bytes = 4 << 20;
-    size_t devices = 16384;            // of AMD's
-    size_t containers_of_device = 64;  // that share one
+    size_t devices = 16384;            // AMD's only
+    size_t containers_of_device = 64;  // per device
   };
   static constexpr char kDefaultSocket[] =
       "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -60,9 +60,9 @@ class KubeletClient {
         limits_(limits),
         table_(std::make_shared<DeviceTable>()) {}
 
-  // Asks the kubelet. After an error the former table stays. One call at a time.
+  // Asks the kubelet. After an error the previous table stays. One call at a time.
   absl::Status Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends a Refresh() that waits, and all later ones.
+  // Cancels a Refresh() that is waiting, and all later ones.
   void Cancel() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The last answer; never null.
@@ -76,7 +76,7 @@ class KubeletClient {
 
   const std::string socket_;
   const Limits limits_;
-  std::shared_ptr<grpc::Channel> channel_;  // of Refresh() only
+  std::shared_ptr<grpc::Channel> channel_;  // used by Refresh() only
   mutable absl::Mutex mutex_;
   grpc::ClientContext* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -84,7 +84,7 @@ class KubeletClient {
   KubeletFailures failures_ ABSL_GUARDED_BY(mutex_);
 };
 
-// "0000:03:00.0" for "0000:03:00.0::2": one of several shares of a device.
+// The device of a replica: "0000:03:00.0" for "0000:03:00.0::2", one of its shares.
 absl::string_view WithoutReplica(absl::string_view device);
 
 }  // namespace rocattach

@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// "A_B_C"; names of Kubernetes have no underscores.
+// Splits "A_B_C"; names in Kubernetes have no underscores.
 bool Split(absl::string_view name, absl::string_view* a, absl::string_view* b,
            absl::string_view* c) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '_');
@@ -23,7 +23,7 @@ bool Split(absl::string_view name, absl::string_view* a, absl::string_view* b,
   return true;
 }
 
-// "POD_NAMESPACE_CONTAINER-ID.log". Unset if it is none.
+// Parses "POD_NAMESPACE_CONTAINER-ID.log". Unset if the name has another form.
 std::optional<std::pair<std::string, PodName>> ParseLink(absl::string_view name) {
   absl::string_view pod, kube_namespace, last;
   if (!absl::ConsumeSuffix(&name, ".log") ||
@@ -42,7 +42,7 @@ std::optional<std::pair<std::string, PodName>> ParseLink(absl::string_view name)
       PodName{std::string(kube_namespace), std::string(pod), std::string(container)});
 }
 
-// What is known already stays, unless there would be too much.
+// Keeps what is known already, unless there would be too many entries.
 template <typename Map>
 void Merge(Map now, size_t most, Map* known) {
   if (known->size() + now.size() > 2 * most) known->clear();
@@ -71,7 +71,7 @@ absl::Status PodLogs::ReadPods(Names* names, PodLogFailures* failures) const {
     }
     found->second.kube_namespace = std::string(kube_namespace);
     found->second.name = std::string(pod);
-    // It may have ended meanwhile.
+    // The pod may have ended meanwhile.
     const auto own = folder.OpenFolder(name);
     if (!own.ok()) continue;
     const auto containers = own->List(kMostContainersOfPod);
@@ -80,7 +80,7 @@ absl::Status PodLogs::ReadPods(Names* names, PodLogFailures* failures) const {
       if (IsKubeLabel(container)) found->second.containers.insert(container);
     }
   }
-  // Two pods of one uid: neither is believed.
+  // If two pods have the same uid, neither is used.
   for (const std::string& uid : contradictory) {
     names->pods.erase(uid);
     ++failures->malformed;
@@ -134,7 +134,7 @@ std::optional<PodName> PodLogs::Find(const std::string& pod_uid,
   }
   PodName found = {pod->second.kube_namespace, pod->second.name, ""};
   if (has_container) {
-    // One of another pod is no container of this one, whatever it is.
+    // A container of another pod cannot belong to this one.
     if (container->second.kube_namespace == found.kube_namespace &&
         container->second.pod == found.pod) {
       found.container = container->second.container;

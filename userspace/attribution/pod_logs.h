@@ -17,17 +17,17 @@
 
 namespace rocattach {
 
-// What could not be used, so far.
+// Counts of what could not be used so far.
 struct PodLogFailures {
-  uint64_t unreadable = 0;  // folders, in rounds
-  uint64_t malformed = 0;   // names that are none of the kubelet's, in rounds
-  uint64_t crowded = 0;     // rounds in which there was more than is read
+  uint64_t unreadable = 0;  // folders, summed over rounds
+  uint64_t malformed = 0;   // names that are not the kubelet's, summed over rounds
+  uint64_t crowded = 0;     // rounds with more names than are read
 };
 
 // The kubelet names the folder of a pod's logs by namespace, pod and uid
 // (pods/NAMESPACE_NAME_UID/CONTAINER), and links to them by the container's id
-// (containers/POD_NAMESPACE_CONTAINER-ID.log). So names are known of every pod of the
-// node, whether it has asked for a GPU or not. Only names are read, no file is opened
+// (containers/POD_NAMESPACE_CONTAINER-ID.log). So the names of every pod of the node
+// are known, even if it has not requested a GPU. Only names are read, no file is opened
 // and no link is followed. Thread-safe; Find() reads nothing.
 class PodLogs {
  public:
@@ -38,16 +38,16 @@ class PodLogs {
   // `folder` contains pods and containers: /var/log.
   explicit PodLogs(std::string folder) : folder_(std::move(folder)) {}
 
-  // Reads the names again. What was known stays known: uids and ids are used once. An
-  // error if neither folder can be read; NOT_FOUND if there is neither.
+  // Reads the names again. Those known already are kept: uids and ids are not reused.
+  // An error if neither folder can be read; NOT_FOUND if neither exists.
   absl::Status Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The names of a container of the pod with this uid, as of the last Refresh(). The
-  // container's name alone may be unknown.
+  // The names of a container of the pod with this uid, as of the last Refresh(). Only
+  // the container's name may be unknown.
   std::optional<PodName> Find(const std::string& pod_uid,
                               const std::string& container_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether a pod of this name is known, and none of its uids is `pod_uid`.
+  // True if a pod of this name is known, and none of its uids is `pod_uid`.
   bool IsAnother(const PodName& pod, const std::string& pod_uid) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   PodLogFailures failures() const ABSL_LOCKS_EXCLUDED(mutex_);

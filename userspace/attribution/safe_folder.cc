@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-// A FIFO or a device must not keep the reader waiting.
+// A FIFO or a device must not block the reader.
 constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 absl::StatusOr<UniqueFd> OpenAt(int folder, const std::string& name,
@@ -40,7 +40,7 @@ absl::StatusOr<SafeFolder> SafeFolder::OpenFolder(const std::string& name) const
 }
 
 absl::StatusOr<FolderListing> SafeFolder::List(size_t most) const {
-  // A descriptor of its own: the position is its.
+  // A descriptor of its own, because reading the folder moves its position.
   ASSIGN_OR_RETURN(UniqueFd fd,
                    OpenAt(fd_.get(), ".", path_, kReadFlags | O_DIRECTORY));
   return ListFolder(std::move(fd), path_, most);
@@ -57,10 +57,13 @@ absl::StatusOr<std::string> SafeFolder::ReadTrusted(const std::string& name,
   if (!S_ISREG(file.st_mode)) {
     return absl::PermissionDeniedError(absl::StrCat(path, " is not a regular file"));
   }
-  if ((file.st_uid != 0 && file.st_uid != geteuid()) || (file.st_mode & S_IWOTH) != 0) {
+  const bool is_ours = file.st_uid == 0 || file.st_uid == geteuid();
+  const bool others_write = (file.st_mode & S_IWOTH) != 0 ||
+                            ((file.st_mode & S_IWGRP) != 0 && file.st_gid != 0);
+  if (!is_ours || others_write) {
     return absl::PermissionDeniedError(absl::StrCat(
         path, " is not believed: it belongs to user ", file.st_uid,
-        ", or everybody can write it; it must be root's, and writable by root only"));
+        ", or others can write it; it must be root's, and writable by root only"));
   }
   std::string data(limit + 1, '\0');
   size_t size = 0;

@@ -11,7 +11,7 @@
 namespace rocattach {
 namespace {
 
-// Slurm's numbers of steps that have names (SLURM_BATCH_SCRIPT and so on in slurm.h).
+// Steps whose numbers stand for names (SLURM_BATCH_SCRIPT and so on in slurm.h).
 std::string StepName(uint32_t number) {
   switch (number) {
     case 0xfffffffb:

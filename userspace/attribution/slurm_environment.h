@@ -1,4 +1,4 @@
-// Which Slurm job a process belongs to, as its environment says.
+// The Slurm job of a process, from its environment.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_SLURM_ENVIRONMENT_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_SLURM_ENVIRONMENT_H_
 
@@ -9,10 +9,10 @@ namespace rocattach {
 
 // Fills in slurm_job and slurm_step from SLURM_JOB_ID and SLURM_STEP_ID in the text of
 // /proc/PID/environ, and the numbers in a job array from SLURM_ARRAY_JOB_ID and
-// SLURM_ARRAY_TASK_ID. If the job is known already, only the latter, and only if the
-// environment is of that job: its owner can put anything into a process's environment,
-// but not choose its control group. Values that are no job's are ignored: false then,
-// else true.
+// SLURM_ARRAY_TASK_ID. If the job is known already, fills in only the latter, and only
+// if the environment names the same job: a user can put anything into a process's
+// environment, but cannot choose its control group. Invalid values are ignored. Returns
+// false if there were any and the job was not known, else true.
 bool FillFromEnvironment(absl::string_view environment, WorkloadIdentity* workload);
 
 }  // namespace rocattach

@@ -10,12 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 
 namespace rocattach {
 namespace {
 
-// Processes that are remembered as counted.
+// Number of processes that are remembered as counted.
 constexpr size_t kMostCounted = 4096;
 
 bool Exists(const std::string& path) {
@@ -23,7 +22,7 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &file) == 0;
 }
 
-// When the process has started for certain: start_ticks is rounded down.
+// A time at which the process had started for certain: start_ticks is rounded down.
 uint64_t StartedBy(const ProcessId& process) {
   return (process.start_ticks + 1) * ClockTickNs();
 }
@@ -33,8 +32,8 @@ std::shared_ptr<T> MakeUnlessEmpty(const std::string& place) {
   return place.empty() ? nullptr : std::make_shared<T>(place);
 }
 
-// All that device plugins and drivers may call a GPU. The PCI address and the UUID of
-// a partitioned GPU are those of the whole one.
+// All names that device plugins and drivers may use for a GPU. A partitioned GPU's PCI
+// address and UUID belong to the whole GPU.
 std::vector<std::string> DeviceNames(const GpuDevice& gpu) {
   std::vector<std::string> names = {gpu.key, gpu.device};
   if (!gpu.partition.has_value()) {
@@ -70,10 +69,10 @@ struct WorkloadCompleter::Reporter {
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   std::set<Source> reported ABSL_GUARDED_BY(mutex);
   std::function<void(absl::string_view, const absl::Status&)> on_failure;
-  // When the last reading of the log folders began that has come to its end.
+  // When the last completed reading of the log folders began.
   std::atomic<uint64_t> logs_read_ns = 0;
 
-  void Note(Source source, const absl::Status& status) {
+  void ReportFailure(Source source, const absl::Status& status) {
     absl::MutexLock lock(&mutex);
     if (status.ok() || stopped || on_failure == nullptr) return;
     if (reported.insert(source).second) on_failure(Name(source), status);
@@ -105,9 +104,9 @@ WorkloadCompleter::WorkloadCompleter(const WorkloadSources& sources)
     read_logs_ = std::make_unique<BackgroundRefresh>(
         [reporter, logs = logs_, pause = sources.pause] {
           const uint64_t begin_ns = BootNs();
-          // Most machines are in no cluster.
+          // Most machines are not in a cluster, and have no such folders.
           if (const absl::Status status = logs->Refresh(); !absl::IsNotFound(status)) {
-            reporter->Note(Source::kPodLogs, status);
+            reporter->ReportFailure(Source::kPodLogs, status);
           }
           reporter->logs_read_ns = begin_ns;
           return pause;
@@ -116,7 +115,7 @@ WorkloadCompleter::WorkloadCompleter(const WorkloadSources& sources)
   if (jobs_ != nullptr) {
     read_jobs_ = std::make_unique<BackgroundRefresh>(
         [reporter, jobs = jobs_, pause = sources.pause] {
-          reporter->Note(Source::kSlurm, jobs->Refresh());
+          reporter->ReportFailure(Source::kSlurm, jobs->Refresh());
           return pause;
         });
   }
@@ -131,7 +130,8 @@ WorkloadCompleter::WorkloadCompleter(const WorkloadSources& sources)
           backoff = first;
           return pause;
         }
-        if (absl::IsUnavailable(status)) reporter->Note(Source::kKubelet, status);
+        if (absl::IsUnavailable(status))
+          reporter->ReportFailure(Source::kKubelet, status);
         return std::exchange(backoff, std::min(2 * backoff, most));
       });
 }
@@ -156,7 +156,7 @@ void WorkloadCompleter::Stop() {
   }
 }
 
-void WorkloadCompleter::NoteAmbiguous(Source source, const ProcessId& process) {
+void WorkloadCompleter::CountAmbiguous(Source source, const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
   if (counted_.size() >= kMostCounted) counted_.clear();
   if (counted_.insert({source, process}).second) ++ambiguous_[source];
@@ -201,7 +201,7 @@ std::optional<PodName> WorkloadCompleter::OwnerOf(
 
 void WorkloadCompleter::NameByGpus(const WorkloadQuestion& question,
                                    WorkloadIdentity* workload) {
-  // What log folders say counts more, so they come first.
+  // Log folders take precedence, so they must have been read first.
   if (logs_ != nullptr && reporter_->logs_read_ns < StartedBy(question.process)) return;
   const auto table = kubelet_->table();
   if (table->asked_ns < StartedBy(question.process)) {
@@ -218,7 +218,7 @@ void WorkloadCompleter::NameByGpus(const WorkloadQuestion& question,
                 (logs_ != nullptr && logs_->IsAnother(*owner, workload->pod_uid));
   }
   if (ambiguous) {
-    NoteAmbiguous(Source::kKubelet, question.process);
+    CountAmbiguous(Source::kKubelet, question.process);
   } else if (owner.has_value()) {
     workload->kube_namespace = owner->kube_namespace;
     workload->pod = owner->pod;
@@ -237,7 +237,7 @@ void WorkloadCompleter::FindJob(const WorkloadQuestion& question,
       workload->slurm_job = std::move(job);
       return;
     case JobMappings::Answer::kAmbiguous:
-      NoteAmbiguous(Source::kSlurm, question.process);
+      CountAmbiguous(Source::kSlurm, question.process);
       break;
     case JobMappings::Answer::kUnknown:
       break;

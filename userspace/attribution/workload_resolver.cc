@@ -11,18 +11,17 @@
 #include "userspace/attribution/cgroup_workload.h"
 #include "userspace/attribution/slurm_environment.h"
 #include "userspace/base/file.h"
-#include "userspace/base/process_stat.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMostCgroupBytes = 64 << 10;
-// A longer environment is not read: its process has no job then.
+// A longer environment is not read, and a job in it is not found.
 constexpr size_t kMostEnvironmentBytes = 1 << 20;
 constexpr size_t kMostStatBytes = 4 << 10;
 
-// The group of the unified hierarchy in the text of /proc/PID/cgroup.
+// The path in the unified hierarchy, from the text of /proc/PID/cgroup.
 std::string UnifiedPath(absl::string_view text) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::ConsumePrefix(&line, "0::")) return std::string(line);
@@ -30,7 +29,7 @@ std::string UnifiedPath(absl::string_view text) {
   return "";
 }
 
-// Whether the process still has its number.
+// OK if the process ID still belongs to this process.
 absl::Status CheckLives(const ProcessId& process, const std::string& folder) {
   ASSIGN_OR_RETURN(const std::string stat,
                    ReadFile(absl::StrCat(folder, "/stat"), kMostStatBytes));
@@ -64,7 +63,7 @@ absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
   } else if (!FillFromEnvironment(*environment, &workload)) {
     found.invalid = true;
   }
-  // At the end: then all of it was this process's.
+  // Checked last, so that everything read before was this process's.
   const absl::Status lives = CheckLives(process, folder);
   if (!lives.ok()) return absl::NotFoundError(lives.message());
   if (reading != nullptr) *reading = std::move(found);
@@ -106,7 +105,7 @@ WorkloadFailures WorkloadResolver::failures() const {
   return failures_;
 }
 
-bool WorkloadResolver::Take(Task* task) {
+bool WorkloadResolver::WaitForTask(Task* task) {
   absl::MutexLock lock(&mutex_);
   auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return stopping_ || !waiting_.empty();
@@ -115,7 +114,7 @@ bool WorkloadResolver::Take(Task* task) {
                                                            ? absl::InfiniteFuture()
                                                            : again_.begin()->first);
   if (stopping_) return false;
-  // New ones first: their processes may end.
+  // New requests first: their processes may end.
   if (!waiting_.empty()) {
     *task = std::move(waiting_.front());
     waiting_.pop_front();
@@ -130,11 +129,11 @@ void WorkloadResolver::Read(Task* task) {
   WorkloadReading reading;
   auto workload = ReadWorkload(task->process, options_.proc, &reading);
   const bool lives = workload.ok();
-  // Asked for each of them, so that it is known when the group is gone.
+  // Looked up for every process, so that it is known after the group is gone.
   absl::StatusOr<std::string> path;
   {
     absl::MutexLock lock(&paths_mutex_);
-    if (lives) paths_.Note(task->cgroup_id, reading.cgroup);
+    if (lives) paths_.AddIfCurrent(task->cgroup_id, reading.cgroup);
     path = paths_.Find(task->cgroup_id);
   }
   const bool last = task->tries + 1 >= options_.most_tries;
@@ -182,7 +181,7 @@ void WorkloadResolver::Try(Task task) {
 
 void WorkloadResolver::Run() {
   Task task;
-  while (Take(&task)) {
+  while (WaitForTask(&task)) {
     if (task.is_read || task.was_read) {
       Try(std::move(task));
     } else {

@@ -1,4 +1,4 @@
-// Finds out whose processes are, on a thread of its own.
+// Finds the workloads of processes, on a thread of its own.
 #ifndef ROCATTACH_USERSPACE_ATTRIBUTION_WORKLOAD_RESOLVER_H_
 #define ROCATTACH_USERSPACE_ATTRIBUTION_WORKLOAD_RESOLVER_H_
 
@@ -21,57 +21,57 @@
 
 namespace rocattach {
 
-// Why less is known of workloads than there was to know: requests, by reason.
+// Number of requests whose workload is incomplete, by reason.
 struct WorkloadFailures {
-  // Too many others waited: nothing was read.
+  // Too many other requests were waiting: nothing was read.
   uint64_t crowded = 0;
   // The process and its control group were gone before they could be read.
   uint64_t ended = 0;
-  // The process was gone, and only its control group could be read: not its
-  // environment, where jobs may be.
+  // The process was gone, and only its control group could be read, but not its
+  // environment, which may name a job.
   uint64_t group_only = 0;
-  // Its control groups or its environment could not be read, or are longer than what
-  // is read.
+  // Its control groups or its environment could not be read, or are longer than the
+  // limit.
   uint64_t unreadable = 0;
-  // Its environment names a job or step that cannot be one, which is ignored.
+  // Its environment names an invalid job or step, which is ignored.
   uint64_t invalid = 0;
 };
 
-// What else ReadWorkload() has seen.
+// Other findings of ReadWorkload().
 struct WorkloadReading {
   bool unreadable = false, invalid = false;  // as in WorkloadFailures
-  // Its control group in the unified hierarchy; empty if it is not known.
+  // Its control group in the unified hierarchy; empty if unknown.
   std::string cgroup;
 };
 
-// What can be read of a process in `proc` (a directory as /proc is): its executable,
-// container, pod and Slurm job. What cannot be read is empty, and noted in `reading`
-// unless that is null. NOT_FOUND if the process has ended, or its number belongs to
-// another one.
+// Reads the executable, container, pod and Slurm job of a process from `proc` (a
+// directory like /proc). Fields that cannot be read are empty, which is noted in
+// `reading` unless that is null. NOT_FOUND if the process has ended, or its process ID
+// belongs to another process.
 absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
                                               const std::string& proc = "/proc",
                                               WorkloadReading* reading = nullptr);
 
-// Processes are read on threads of their users: the text of an environment lies in the
-// memory of its process, which can keep a reader waiting.
+// Processes are read on threads of their users: the text of an environment is in the
+// memory of its process, which can block a reader.
 class WorkloadResolver {
  public:
-  // Requests that wait for the first reading, and that wait to be tried again; further
-  // ones are counted in failures().crowded, or not tried again.
+  // Limit on requests that wait for the first reading, and on those that wait for
+  // another try. More are counted in failures().crowded, or not tried again.
   static constexpr size_t kMostWaiting = 1024;
 
   // Called on the resolver's thread, for each request, and again when more has been
-  // found out. Of a process that ended before it was read, what its control group says
-  // is known, and cgroup_id.
+  // found out. For a process that ended before it was read, only cgroup_id and what the
+  // names of its control group tell are known.
   using FoundFunction = std::function<void(const ProcessId&, WorkloadIdentity)>;
 
   struct Options {
     FoundFunction found = nullptr;
-    // Adds what is not in the process; true if there is nothing more to be found out.
-    // Does not wait. May be null. On the resolver's thread.
+    // Adds what the process does not show; returns true if nothing more can be found
+    // out. Does not wait. May be null. Called on the resolver's thread.
     std::function<bool(const ProcessId&, WorkloadIdentity*)> complete = nullptr;
-    // What is not complete is tried again after this time, then after twice that, and
-    // so on.
+    // An incomplete workload is tried again after this time, then after twice this
+    // time, and so on.
     absl::Duration first_pause = absl::Seconds(1);
     int most_tries = 7;
     std::string proc = "/proc";
@@ -82,14 +82,14 @@ class WorkloadResolver {
   // Stops.
   ~WorkloadResolver();
 
-  // Does not wait; any thread. `cgroup_id` is what the event of the process says.
+  // Does not wait; any thread. `cgroup_id` is the one in the event of the process.
   void Request(const ProcessId& process, uint64_t cgroup_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Finishes the current requests, and forgets the others. False if a process is still
-  // being read after `patience`: this object, and what the options' functions use, must
-  // not be destroyed then.
+  // Finishes the current requests, and drops the others. Returns false if a process is
+  // still being read after `patience`: then this object, and what the options'
+  // functions use, must not be destroyed.
   bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
-  // So far; any thread.
+  // Counts so far; any thread.
   WorkloadFailures failures() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -97,18 +97,18 @@ class WorkloadResolver {
     ProcessId process = {};
     uint64_t cgroup_id = 0;
     int tries = 0;
-    bool was_read = false;  // in this try
-    bool is_read = false;   // all that there is in the process, or it has ended
-    WorkloadIdentity before = {}, workload = {};  // of the last two tries
+    bool was_read = false;                        // in this try
+    bool is_read = false;                         // completely, or it has ended
+    WorkloadIdentity before = {}, workload = {};  // results of the last two tries
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The next one that is due. False if the resolver stops.
-  bool Take(Task* task) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the next task that is due. False if the resolver stops.
+  bool WaitForTask(Task* task) ABSL_LOCKS_EXCLUDED(mutex_);
   void Try(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Has the process read on a thread of its user; the task is taken again then.
+  // Starts reading the process on a thread of its user, which then requeues the task.
   void StartReading(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Fills in what the process and its control group say.
+  // Fills in what the process and its control group show.
   void Read(Task* task) ABSL_LOCKS_EXCLUDED(mutex_, paths_mutex_);
 
   const Options options_;
@@ -116,7 +116,7 @@ class WorkloadResolver {
   CgroupPaths paths_ ABSL_GUARDED_BY(paths_mutex_);
   mutable absl::Mutex mutex_;
   std::deque<Task> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::multimap<absl::Time, Task> again_ ABSL_GUARDED_BY(mutex_);  // by when
+  std::multimap<absl::Time, Task> again_ ABSL_GUARDED_BY(mutex_);  // by due time
   WorkloadFailures failures_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   UserThreads readers_;

@@ -4,6 +4,7 @@
 #define ROCATTACH_USERSPACE_BASE_CLOCK_H_
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -49,8 +50,22 @@ ClockSnapshot ShortestSnapshot(Read read) {
   return best;
 }
 
-inline ClockSnapshot TakeClockSnapshot() {
+inline ClockSnapshot CaptureClockSnapshot() {
   return ShortestSnapshot(ClockNs);
+}
+
+// The unit in which /proc counts times of processes: 10 ms on every kernel for x86.
+inline uint64_t ClockTickNs() {
+  static const uint64_t tick_ns =
+      1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  return tick_ns;
+}
+
+// The time from `begin_ns` to `end_ns`, which may be from different sources. 0 where
+// one of them is missing (0), or the end is the earlier one: times from processes and
+// recordings may be wrong.
+inline uint64_t ElapsedNs(uint64_t begin_ns, uint64_t end_ns) {
+  return begin_ns == 0 || end_ns < begin_ns ? 0 : end_ns - begin_ns;
 }
 
 }  // namespace rocattach

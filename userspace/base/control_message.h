@@ -1,4 +1,4 @@
-// Datagrams that carry something besides their bytes (unix(7), cmsg(3)).
+// Datagrams with a control message (unix(7), cmsg(3)).
 #ifndef ROCATTACH_USERSPACE_BASE_CONTROL_MESSAGE_H_
 #define ROCATTACH_USERSPACE_BASE_CONTROL_MESSAGE_H_
 

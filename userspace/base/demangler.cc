@@ -22,10 +22,10 @@ int LimitSignal() {
   return SIGRTMAX - 5;
 }
 
-// How the demangling of a name ended.
+// The outcome of demangling a name.
 enum Outcome : int { kDone = 0, kNoSymbol, kTextLimit, kTimeLimit };
 
-// One name. Plain data, because longjmp may leave it.
+// The work on one name. Plain data, because longjmp may leave it.
 struct Work {
   sigjmp_buf limit;
   char* text;
@@ -33,14 +33,14 @@ struct Work {
   size_t size;
 };
 
-// What the calling thread works on, for the signal's handler.
+// The calling thread's current work, for the signal handler.
 thread_local Work* volatile current = nullptr;
 
 void OnTimeLimit(int) {
   if (Work* work = current; work != nullptr) siglongjmp(work->limit, kTimeLimit);
 }
 
-// Once for the process. False if the signal is used otherwise.
+// Called once per process. False if the signal is used for something else.
 bool InstallHandler() {
   struct sigaction action = {}, old = {};
   if (sigaction(LimitSignal(), nullptr, &old) != 0) return false;
@@ -76,7 +76,7 @@ class TimeLimit {
   }
   ~TimeLimit() {
     if (!created_) return;
-    // A pending signal then has nothing to do.
+    // A signal that is still pending then has no effect.
     timer_delete(timer_);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -91,7 +91,7 @@ class TimeLimit {
   sigset_t signals_ = {}, before_ = {};
 };
 
-void TakePiece(const char* piece, size_t size, void* opaque) {
+void StorePiece(const char* piece, size_t size, void* opaque) {
   Work* work = static_cast<Work*>(opaque);
   if (size > work->room - work->size) siglongjmp(work->limit, kTextLimit);
   memcpy(work->text + work->size, piece, size);
@@ -109,7 +109,7 @@ Outcome Run(const char* symbol, Work* work) {
   // The length of the symbol bounds how deep the parser goes (by default, names longer
   // than 1,024 characters would be refused); printing has its own bound.
   const int known = cplus_demangle_v3_callback(
-      symbol, DMGL_PARAMS | DMGL_TYPES | DMGL_NO_RECURSE_LIMIT, TakePiece, work);
+      symbol, DMGL_PARAMS | DMGL_TYPES | DMGL_NO_RECURSE_LIMIT, StorePiece, work);
   current = nullptr;
   return known != 0 ? kDone : kNoSymbol;
 }

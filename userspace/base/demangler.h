@@ -44,7 +44,7 @@ class Demangler {
   // Anything that is not a C++ symbol or exceeds a limit is returned unchanged.
   std::string Demangle(absl::string_view symbol);
 
-  // Names that were abandoned at a limit, or no longer tried.
+  // Number of names that were abandoned at a limit, or no longer tried.
   uint64_t given_up() const { return given_up_; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// Belongs to the thread too, which may be left behind.
+// Also owned by the thread, which may be left behind.
 class DetachableThread::Shared final : public DetachableThread::StopToken {
  public:
   bool stop_requested() const override {
@@ -33,7 +33,7 @@ class DetachableThread::Shared final : public DetachableThread::StopToken {
     ended_ = true;
     changed_.SignalAll();
   }
-  // Whether the function returns within `timeout`.
+  // True if the function returns within `timeout`.
   bool WaitForEnd(absl::Duration timeout) const {
     absl::MutexLock lock(&mutex_);
     return changed_.WaitFor(

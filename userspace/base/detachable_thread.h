@@ -15,12 +15,12 @@ namespace rocattach {
 // except RequestStop().
 class DetachableThread {
  public:
-  // What the thread knows of its owner. Valid as long as the thread runs.
+  // The thread's connection to its owner. Valid as long as the thread runs.
   class StopToken {
    public:
     virtual bool stop_requested() const = 0;
-    // Waits for `timeout`, which is finite, or until a stop is requested. Returns
-    // whether one is.
+    // Waits for `timeout`, which is finite, or until a stop is requested. Returns true
+    // if one has been requested.
     virtual bool WaitFor(absl::Duration timeout) const = 0;
 
    protected:
@@ -32,12 +32,12 @@ class DetachableThread {
   // Starts the thread. `name`, of at most 15 bytes, is a literal; a stop waits for
   // `join_timeout`.
   DetachableThread(const char* name, absl::Duration join_timeout, Function function);
-  // Stops.
+  // Calls Stop().
   ~DetachableThread();
   DetachableThread(const DetachableThread&) = delete;
   DetachableThread& operator=(const DetachableThread&) = delete;
 
-  // Any thread; does not wait.
+  // May be called on any thread; does not wait.
   void RequestStop();
   // Requests a stop, and waits for it. False if the thread has been detached: it may
   // still be running.

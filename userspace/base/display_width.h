@@ -1,4 +1,4 @@
-// Texts in UTF-8 as terminals show them.
+// The width of UTF-8 texts on terminals.
 #ifndef ROCATTACH_USERSPACE_BASE_DISPLAY_WIDTH_H_
 #define ROCATTACH_USERSPACE_BASE_DISPLAY_WIDTH_H_
 

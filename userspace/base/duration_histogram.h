@@ -45,7 +45,7 @@ class DurationHistogram {
     return 0;
   }
 
-  // How many were shorter than `ns`, which is exact for powers of two.
+  // Number of durations shorter than `ns`; exact for powers of two.
   uint64_t CountBelow(uint64_t ns) const {
     uint64_t count = 0;
     for (size_t i = 0; i < counts_.size() && base_ + i < Bucket(ns); ++i) {
@@ -62,7 +62,7 @@ class DurationHistogram {
   uint64_t mean() const { return count() == 0 ? 0 : sum() / count(); }
   // The mean with its fraction.
   double average() const { return statistics_.average(); }
-  // Of a sample: with n - 1; 0 for fewer than two.
+  // Sample variance and deviation, with n - 1; 0 for fewer than two durations.
   double variance() const { return statistics_.variance(); }
   double deviation() const { return statistics_.deviation(); }
 

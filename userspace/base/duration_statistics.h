@@ -15,7 +15,7 @@ class DurationStatistics {
     total_ += ns;
     min_ = calls_ == 1 ? ns : std::min(min_, ns);
     max_ = std::max(max_, ns);
-    // Welford's: sums of squares of large numbers would lose the small differences.
+    // Welford's algorithm: sums of squares would lose the small differences.
     const double value = static_cast<double>(ns), before = value - mean_;
     mean_ += before / static_cast<double>(calls_);
     squares_ += before * (value - mean_);
@@ -40,7 +40,7 @@ class DurationStatistics {
   double average() const {
     return calls_ == 0 ? 0 : static_cast<double>(total_) / static_cast<double>(calls_);
   }
-  // Of a sample: with n - 1; 0 for fewer than two.
+  // Sample variance and deviation, with n - 1; 0 for fewer than two durations.
   double variance() const {
     return calls_ < 2 ? 0 : squares_ / static_cast<double>(calls_ - 1);
   }

@@ -14,8 +14,8 @@ absl::Status ErrnoStatus(int error, absl::string_view message);
 // The errno of a status from ErrnoStatus; 0 for any other.
 int ErrnoOf(const absl::Status& status);
 
-// The errno means that this process, or the whole machine, lacks open files or memory:
-// the object of the call is not the cause.
+// True if the errno means that this process, or the whole machine, lacks open files or
+// memory: the object of the call is not the cause.
 bool IsOwnShortage(int error);
 
 }  // namespace rocattach

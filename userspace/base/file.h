@@ -1,4 +1,4 @@
-// Files, opened and read with bounds.
+// Files and folders, opened and read with bounds.
 #ifndef ROCATTACH_USERSPACE_BASE_FILE_H_
 #define ROCATTACH_USERSPACE_BASE_FILE_H_
 
@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +29,18 @@ absl::Status MakeDirectories(const std::string& path, mode_t mode);
 
 // Writes all of `data`, with as many write(2) calls as needed.
 absl::Status WriteAll(int fd, absl::string_view data);
+
+// The contents of a folder.
+struct FolderListing {
+  std::vector<std::string> names;  // in no order, without "." and ".."
+  bool cut = false;                // there are more names than requested
+};
+
+// Lists at most `most` names. Errors name the path; NOT_FOUND: no such folder.
+absl::StatusOr<FolderListing> ListFolder(const std::string& path, size_t most);
+// The same for an open folder, whose position changes. `path` is for errors.
+absl::StatusOr<FolderListing> ListFolder(UniqueFd folder, const std::string& path,
+                                         size_t most);
 
 }  // namespace rocattach
 

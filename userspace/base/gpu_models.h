@@ -13,9 +13,9 @@ namespace rocattach {
 // Empty if it has no name for it, or if the ID is 0 (not known).
 absl::string_view GpuModelName(uint32_t device_id);
 
-// "gfx90a" for 90010, the driver's gfx_target_version: two decimal digits each for the
-// minor version and the stepping, and the major version before them (amdkfd,
-// kfd_device.c). The name has a hexadecimal digit for each of the former.
+// "gfx90a" for 90010, the driver's gfx_target_version: the major version, followed by
+// two decimal digits each for the minor version and the stepping (amdkfd,
+// kfd_device.c). In the name, each of these two is a single hexadecimal digit.
 std::string ArchitectureName(uint32_t target_version);
 
 }  // namespace rocattach

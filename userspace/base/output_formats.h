@@ -4,7 +4,7 @@
 
 namespace rocattach {
 
-// In the order of the help. userspace/export/ has what writes them.
+// In the order of the help. Their writers are in userspace/export/.
 inline constexpr const char* kOutputFormats[] = {
     "csv",     "json",  "ndjson",       "rocpd",
     "pftrace", "pprof", "otlp-profile", "compute-workload"};

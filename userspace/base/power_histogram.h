@@ -13,8 +13,8 @@ namespace rocattach {
 // native histograms of schema 0 have it. Cheap enough for every dispatch.
 class PowerHistogram {
  public:
-  // The bucket of this exponent, (2^(e-1), 2^e] seconds, has all that is shorter, too.
-  // No duration of one nanosecond or more is in it.
+  // The bucket of this exponent, (2^(e-1), 2^e] seconds, contains all shorter
+  // durations, too. No duration of one nanosecond or more is in it.
   static constexpr int kLowest = -30;
   static constexpr int kHighest = 35;  // some 1000 years
 
@@ -23,17 +23,17 @@ class PowerHistogram {
     counts_[IndexOf(ns)] += count;
     sum_ns_ += ns * count;
   }
-  // Adds what `now` has more than `before`, an earlier state of it.
+  // Adds the growth from `before`, an earlier state of `now`, to `now`.
   void AddGrowth(const PowerHistogram& now, const PowerHistogram& before) {
     for (size_t i = 0; i < counts_.size(); ++i) {
       counts_[i] += now.counts_[i] - before.counts_[i];
     }
     sum_ns_ += now.sum_ns_ - before.sum_ns_;
   }
-  // How many took more than 2^(exponent-1) seconds and no more than 2^exponent; of
-  // kLowest, no more than that.
+  // Number of durations of more than 2^(exponent-1) seconds and at most 2^exponent; for
+  // kLowest, of at most that.
   uint64_t In(int exponent) const { return counts_[At(exponent)]; }
-  // How many took no more than 2^exponent seconds.
+  // Number of durations of at most 2^exponent seconds.
   uint64_t UpTo(int exponent) const {
     uint64_t count = 0;
     for (size_t i = 0; i <= At(exponent); ++i) count += counts_[i];
@@ -48,7 +48,7 @@ class PowerHistogram {
   }
   static size_t IndexOf(uint64_t ns) {
     // In units of 2^-30 s, rounded up: one nanosecond is 2^21 / 5^9 of them. Durations
-    // of more than two hours have no room for that.
+    // of more than two hours would overflow.
     if (ns >= uint64_t{1} << 43) return IndexOfLong(ns);
     const uint64_t units = ((ns << 21) + 1'953'124) / 1'953'125;
     return units == 0 ? 0 : static_cast<size_t>(std::bit_width(units - 1));

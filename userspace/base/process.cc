@@ -17,7 +17,6 @@
 #include "absl/strings/strip.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -122,13 +121,32 @@ absl::StatusOr<std::string> ReadExecutable(pid_t pid) {
   return std::string(absl::StripSuffix(path, " (deleted)"));
 }
 
+absl::StatusOr<std::string> ReadEnvironment(pid_t pid) {
+  constexpr size_t kMostBytes = 4 << 20;
+  return ReadFile(ProcPath(LivingThread(pid), "environ"), kMostBytes);
+}
+
+absl::StatusOr<uint64_t> StartTicksIn(absl::string_view stat) {
+  // The command may contain blanks and parentheses: the last ')' ends it. The start
+  // time is the 20th field after it.
+  const size_t end = stat.rfind(')');
+  uint64_t ticks = 0;
+  if (end != absl::string_view::npos) {
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(stat.substr(end + 1), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+    if (fields.size() >= 20 && absl::SimpleAtoi(fields[19], &ticks)) return ticks;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no start time in the ", stat.size(), " bytes of a process's stat"));
+}
+
 absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   ProcessInfo info;
   info.id.pid = pid;
   ASSIGN_OR_RETURN(info.id.start_ticks, ReadStartTicks(pid));
-  // What the process hides, or no longer has, stays empty; what we could not read must
-  // not look the same, since policies depend on it. Every process has these two: without
-  // them it has just ended, and the user id would look like root's.
+  // Facts that the process hides, or no longer has, stay empty; those that we could not
+  // read must not look the same, since policies depend on them. Every process has these
+  // two files: without them it has just ended, and the user id would look like root's.
   ASSIGN_OR_RETURN(const std::string status,
                    ReadFile(ProcPath(pid, "status"), kProcFileLimit));
   ParseStatus(status, &info);

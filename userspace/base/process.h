@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "userspace/base/clock_ticks.h"
+#include "absl/strings/string_view.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -54,10 +55,18 @@ struct ProcessInfo {
 // Start time of `pid` in clock ticks since boot.
 absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid);
 
+// ProcessId::start_ticks in `stat`, the contents of /proc/PID/stat. INVALID_ARGUMENT if
+// it has none.
+absl::StatusOr<uint64_t> StartTicksIn(absl::string_view stat);
+
 // Reads all of ProcessInfo; NOT_FOUND when there is no such process.
 absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid);
 // ProcessInfo::executable alone, at a fraction of the cost.
 absl::StatusOr<std::string> ReadExecutable(pid_t pid);
+// The environment as it lies in the process's memory, at most 4 MiB: NAME=VALUE strings,
+// each ended by a NUL. It is where the process had it at its start, and may have been
+// overwritten since.
+absl::StatusOr<std::string> ReadEnvironment(pid_t pid);
 
 // pidfd_open(2).
 absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid);

@@ -1,14 +1,10 @@
 #include "userspace/base/session_status.h"
 
-#include <algorithm>
-#include <iterator>
 #include <string>
-#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace rocattach {
 namespace {
@@ -95,16 +91,6 @@ const StatusWords* Words(int status) {
   return &kWords[-status];
 }
 
-// Errors are passed on under another status: the names that they had are omitted.
-absl::string_view WithoutNames(absl::string_view message) {
-  for (bool found = true; std::exchange(found, false);) {
-    for (const StatusWords& words : kWords) {
-      found |= absl::ConsumePrefix(&message, absl::StrCat(words.name, ": "));
-    }
-  }
-  return message;
-}
-
 }  // namespace
 
 absl::string_view SessionStatusName(int status) {
@@ -122,26 +108,9 @@ absl::Status SessionError(SessionStatus status, absl::string_view message) {
   if (words == nullptr || words->code == StatusCode::kOk) {
     return absl::InternalError(absl::StrCat("not an error status: ", message));
   }
-  absl::Status result(words->code,
-                      absl::StrCat(words->name, ": ", WithoutNames(message)));
+  absl::Status result(words->code, message);
   result.SetPayload(kPayloadUrl, absl::Cord(absl::StrCat(static_cast<int>(status))));
   return result;
-}
-
-std::string WithoutStatusName(absl::string_view message) {
-  std::string plain;
-  while (!message.empty()) {
-    const size_t end = message.find(": ");
-    const absl::string_view part = message.substr(0, end);
-    const bool is_name =
-        end != absl::string_view::npos &&
-        std::any_of(std::begin(kWords), std::end(kWords),
-                    [&](const StatusWords& w) { return w.name == part; });
-    const size_t length = end == absl::string_view::npos ? message.size() : end + 2;
-    if (!is_name) absl::StrAppend(&plain, message.substr(0, length));
-    message.remove_prefix(length);
-  }
-  return plain;
 }
 
 SessionStatus SessionStatusOf(const absl::Status& status) {

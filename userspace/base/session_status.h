@@ -1,4 +1,4 @@
-// The status values of ROCProfiler sessions, and how an absl::Status carries one.
+// The status values of ROCProfiler sessions, and absl::Statuses that carry them.
 //
 // Numbers and names are those of ROCProfiler's version 2 API (rocprofiler_status_t), so
 // that programs written against it compare as before. The documentation also cites
@@ -72,20 +72,15 @@ absl::string_view SessionStatusName(int status);
 // One sentence for users. Never null, even for unknown numbers.
 const char* SessionStatusText(int status);
 
-// An error that carries `status` (never kSuccess). Its absl code is the nearest one and
-// its message starts with the status name, once.
+// An error that carries `status` (never kSuccess). Its absl code is the nearest one.
 absl::Status SessionError(SessionStatus status, absl::string_view message);
-
-// The message for users of the command line: without the names of statuses in front of
-// it, or in front of a part of it that follows a colon.
-std::string WithoutStatusName(absl::string_view message);
 
 // The session status of any absl::Status: kSuccess for OK, the carried one where there
 // is one, kError for every other error.
 SessionStatus SessionStatusOf(const absl::Status& status);
 
-// Which session has what a HAS_ACTIVE_SESSION error is about: its number in the
-// recording; 0: not known.
+// The session that causes a HAS_ACTIVE_SESSION error, by its number in the recording;
+// 0: not known.
 void SetSessionOwner(uint64_t number, absl::Status* status);
 uint64_t SessionOwnerOf(const absl::Status& status);
 

@@ -18,15 +18,15 @@ class SteadyCondVar {
  public:
   void SignalAll() { changed_.notify_all(); }
 
-  // Waits until `condition()` is true, which is evaluated with `mutex` held. Whoever
-  // makes it true calls SignalAll().
+  // Waits until `condition()` is true, which is evaluated with `mutex` held. The code
+  // that makes it true must call SignalAll().
   template <typename Condition>
   void Wait(absl::Mutex* mutex, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Lockable lock(mutex);
     changed_.wait(lock, condition);
   }
-  // The same, for at most `timeout`, which is finite. Returns whether it is true.
+  // The same, for at most `timeout`, which is finite. False if it is not true by then.
   template <typename Condition>
   bool WaitFor(absl::Mutex* mutex, absl::Duration timeout, Condition condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

@@ -62,7 +62,7 @@ absl::StatusOr<int64_t> ReadBootOffset(absl::string_view process) {
 absl::Status CheckOwnClocks() {
   if (TimeNamespaceOf("self", "time") == 0) return absl::OkStatus();
   auto offset = ReadBootOffset("self");
-  // What it has made for children does not concern itself.
+  // A namespace that it has made for its children does not apply to itself.
   if (absl::IsFailedPrecondition(offset.status()) ||
       absl::IsNotFound(offset.status())) {
     return absl::OkStatus();

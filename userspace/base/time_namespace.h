@@ -17,12 +17,12 @@ namespace rocattach {
 // `process`: a number, or "self".
 ino_t TimeNamespaceOf(absl::string_view process, absl::string_view kind);
 
-// How far CLOCK_BOOTTIME of the process is ahead of that of the initial time namespace.
-// FAILED_PRECONDITION where the kernel does not tell: it shows the offsets that the
-// process's children will have.
+// Offset by which the process's CLOCK_BOOTTIME is ahead of that of the initial time
+// namespace. FAILED_PRECONDITION where the kernel does not tell: it shows the offsets
+// that the process's children will have.
 absl::StatusOr<int64_t> ReadBootOffset(absl::string_view process);
 
-// The offset in the contents of /proc/PID/timens_offsets. DATA_LOSS.
+// The offset in the contents of /proc/PID/timens_offsets. DATA_LOSS if there is none.
 absl::StatusOr<int64_t> ParseBootOffset(absl::string_view text);
 
 // FAILED_PRECONDITION if this process's CLOCK_BOOTTIME has an offset: then the start

@@ -2,16 +2,16 @@
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <set>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +26,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/steady_cond_var.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -53,8 +54,8 @@ bool IsOurs(int user_namespace) {
 
 class UserThreads::State : public std::enable_shared_from_this<State> {
  public:
-  State(const char* name, int most_per_user)
-      : name_(name), most_per_user_(most_per_user) {}
+  State(const char* name, int most_per_user, int priority)
+      : name_(name), most_per_user_(most_per_user), priority_(priority) {}
 
   bool Run(uid_t uid, Task task) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -77,6 +78,7 @@ class UserThreads::State : public std::enable_shared_from_this<State> {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     for (auto& [uid, user] : users_) dropped[uid].swap(user.waiting);
+    stopped_.SignalAll();
     return ended_.WaitFor(
         &mutex_, patience,
         [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return users_.empty(); });
@@ -106,19 +108,21 @@ class UserThreads::State : public std::enable_shared_from_this<State> {
     std::deque<Task> waiting;
   };
 
+  // False at a limit on threads or memory.
   bool StartThread(uid_t uid) {
-    try {
-      std::thread([state = shared_from_this(), uid] { state->Serve(uid); }).detach();
-    } catch (const std::system_error&) {
-      return false;  // a limit on threads or memory
-    }
-    return true;
+    TaskThread thread(priority_, name_,
+                      [state = shared_from_this(), uid] { state->Serve(uid); });
+    const bool started = thread.joinable();
+    thread.detach();
+    return started;
   }
 
-  // False: there is none, and the thread is not counted any more.
-  bool Take(uid_t uid, Task* task) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Takes the next task; the last one has used `used_ns` of processor time. False if
+  // there is none; the thread is not counted any more.
+  bool TakeTask(uid_t uid, uint64_t used_ns, Task* task) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     running_.erase(std::this_thread::get_id());
+    if (priority_ > 0 && uid != 0) AwaitTurn(uid, used_ns);
     const auto user = users_.find(uid);
     std::deque<Task>& waiting = user->second.waiting;
     if (waiting.empty()) {
@@ -132,28 +136,50 @@ class UserThreads::State : public std::enable_shared_from_this<State> {
     return true;
   }
 
+  // Waits until the user has processor time again.
+  void AwaitTurn(uid_t uid, uint64_t used_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const uint64_t now_ns = BootNs();
+    std::erase_if(due_ns_, [now_ns](const auto& due) { return due.second < now_ns; });
+    uint64_t& due_ns = due_ns_.try_emplace(uid, now_ns).first->second;
+    due_ns += used_ns * kRealtimeShare;
+    const auto burst_ns =
+        static_cast<uint64_t>(absl::ToInt64Nanoseconds(kRealtimeBurst)) *
+        kRealtimeShare;
+    const uint64_t until_ns = due_ns - std::min(due_ns, burst_ns);
+    if (until_ns <= now_ns) return;
+    (void)stopped_.WaitFor(
+        &mutex_, absl::Nanoseconds(until_ns - now_ns),
+        [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_; });
+  }
+
   void Serve(uid_t uid) {
-    (void)pthread_setname_np(pthread_self(), name_);
     Task task;
-    while (Take(uid, &task)) {
+    uint64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID), now_ns = begin_ns;
+    while (TakeTask(uid, now_ns - begin_ns, &task)) {
+      begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
       task();
-      // With what it owns, before it counts as ended.
+      // Destroys what the task owns, before it counts as ended.
       task = nullptr;
+      now_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
     }
   }
 
   const char* const name_;
   const int most_per_user_;
+  const int priority_;
   mutable absl::Mutex mutex_;
   SteadyCondVar ended_;
-  // Those that have a thread.
+  // Users that have a thread.
   std::map<uid_t, User> users_ ABSL_GUARDED_BY(mutex_);
   std::map<std::thread::id, uint64_t> running_ ABSL_GUARDED_BY(mutex_);  // since
+  // When the user's processor time is made up for; only where that is ahead.
+  std::map<uid_t, uint64_t> due_ns_ ABSL_GUARDED_BY(mutex_);
+  SteadyCondVar stopped_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-UserThreads::UserThreads(const char* name, int most_per_user)
-    : state_(std::make_shared<State>(name, most_per_user)) {}
+UserThreads::UserThreads(const char* name, int most_per_user, int priority)
+    : state_(std::make_shared<State>(name, most_per_user, priority)) {}
 
 UserThreads::~UserThreads() {
   (void)Stop(absl::ZeroDuration());
@@ -221,11 +247,12 @@ absl::Status KeepsReadersWaiting(pid_t pid) {
                    "the lock of its mappings"));
 }
 
-// Not the owner of /proc/PID, which is root for processes that choose so
+// Not the owner of /proc/PID, which is root for processes that choose it
 // (PR_SET_DUMPABLE).
 uid_t UserOf(pid_t pid) {
-  constexpr size_t kMostBytes = 16 << 10;
-  const auto status = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMostBytes);
+  constexpr size_t kMostStatusBytes = 16 << 10;
+  const auto status =
+      ReadFile(absl::StrCat("/proc/", pid, "/status"), kMostStatusBytes);
   uid_t uid = status.ok() ? EffectiveUser(*status) : 0;
   // As charged_user() in the BPF programs.
   auto space = OpenFile(absl::StrCat("/proc/", pid, "/ns/user"), O_RDONLY);

@@ -15,20 +15,25 @@
 
 namespace rocattach {
 
-// A read of a process's memory, of its files or of its entries in /proc takes as long as
-// its user likes: a page fault waits for a file system in user space, or for a hole that
-// another thread is punching; /proc/PID/maps waits for whoever holds the lock of the
-// process's mappings. Some of these waits cannot even be ended by SIGKILL. So each user
-// has threads of its own here, a few at a time, and the tasks of one user never wait for
-// those of another. Thread-safe.
+// A read of a process's memory, of its files or of its entries in /proc takes as long
+// as its user likes: a page fault waits for a file system in user space, or for a hole
+// that another thread is punching; /proc/PID/maps waits for the holder of the lock of
+// the process's mappings. Some of these waits cannot even be ended by SIGKILL. So each
+// user has threads of its own here, a few at a time, and the tasks of one user never
+// wait for those of another. Thread-safe.
 class UserThreads {
  public:
   using Task = std::function<void()>;
 
-  // `name`, of at most 15 bytes, is a literal: all threads have it. Of each user at most
-  // `most_per_user` tasks run at a time.
-  UserThreads(const char* name, int most_per_user);
-  // Stops without patience.
+  // `name`, of at most 15 bytes, is a literal: all threads have it. At most
+  // `most_per_user` tasks of each user run at a time. `priority`: a real-time one, see
+  // TaskThread; 0: ordinary threads. With a real-time priority, tasks of a user other
+  // than root wait once they have used kRealtimeBurst of processor time, and then get
+  // one part in kRealtimeShare of a processor: what they read can be made expensive.
+  static constexpr absl::Duration kRealtimeBurst = absl::Seconds(1);
+  static constexpr int kRealtimeShare = 2;
+  UserThreads(const char* name, int most_per_user, int priority = 0);
+  // Stops without waiting.
   ~UserThreads();
   UserThreads(const UserThreads&) = delete;
   UserThreads& operator=(const UserThreads&) = delete;
@@ -43,17 +48,17 @@ class UserThreads {
   // not returned within `patience`: it goes on, so what it uses must not be destroyed.
   bool Stop(absl::Duration patience);
 
-  // Waits for the tasks that there are, and stops. False if one has not returned within
-  // `patience`, as with Stop().
+  // Waits for all tasks that have been added, and stops. False if one has not returned
+  // within `patience`, as with Stop().
   bool Finish(absl::Duration patience);
 
-  // How many tasks have been running for longer than this.
+  // Number of tasks that have been running for longer than this.
   size_t Kept(absl::Duration than) const;
 
  private:
   class State;
 
-  // Belongs to the threads, too.
+  // Also owned by the threads.
   const std::shared_ptr<State> state_;
 };
 
@@ -64,11 +69,11 @@ std::set<pid_t> ReadProcesses(UserThreads* threads, absl::Duration patience,
                               const std::vector<pid_t>& pids,
                               std::function<void(pid_t)> read);
 
-// DEADLINE_EXCEEDED: what is to be said of such a process.
+// The error for such a process: DEADLINE_EXCEEDED.
 absl::Status KeepsReadersWaiting(pid_t pid);
 
-// The user to whom a process is charged: its effective one, or the owner of its user
-// namespace, who may have many. Root for one that has ended. Waits for nothing.
+// The user to whom a process is charged: its effective user, or the owner of its user
+// namespace, who may use many IDs. Root for one that has ended. Never waits.
 uid_t UserOf(pid_t pid);
 
 }  // namespace rocattach

@@ -8,10 +8,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "userspace/base/session_status.h"
-#include "userspace/cli/attach_run.h"
 #include "userspace/cli/options/help_groups.h"
 #include "userspace/cli/options/watch_arguments.h"
+#include "userspace/cli/recording_request.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/tool_attach.h"
 #include "userspace/listener/tool_library.h"
@@ -20,7 +19,7 @@
 namespace rocattach {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kAttachExamples[] =
     "Examples:\n"
     "  rocattach attach -p 1234                    record until Enter or Ctrl-C\n"
     "  rocattach attach -p 1234,1235 --attach-duration-msec 10000\n"
@@ -44,7 +43,7 @@ constexpr char kExamples[] =
 
 struct AttachArguments {
   WatchArguments watch;
-  AttachRun run;
+  RecordingRequest run;
   std::vector<std::string> pids;
   std::string cgroup;
   std::string tool_libraries;
@@ -75,11 +74,11 @@ absl::StatusOr<std::vector<pid_t>> ParsePids(const AttachArguments& args) {
 }
 
 int PrintUsage(const absl::Status& status) {
-  fprintf(stderr, "rocattach: %s\n", WithoutStatusName(status.message()).c_str());
+  fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
   return kExitUsage;
 }
 
-// What else is given is for our own recording, and there is none with another tool.
+// Rejects all other options: they are for our own recording, which a tool replaces.
 absl::Status CheckToolOptions(const CLI::App& app) {
   static const std::set<std::string> kUsed = {
       "--pid",  "--cgroup",       "--attach-children",      "--attach-tool-library",
@@ -128,7 +127,7 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
   auto args = std::make_shared<AttachArguments>();
   CLI::App* command =
       app->add_subcommand("attach", "Record processes that are already running");
-  command->footer(kExamples);
+  command->footer(kAttachExamples);
   command->option_defaults()->always_capture_default(false);
   StartGroup(command, kWatchGroup);
   command

@@ -12,15 +12,14 @@
 #include "userspace/record/dictionary.h"
 #include "userspace/record/output_pause.h"
 #include "userspace/record/settle_target.h"
+#include "userspace/report/message_json.h"
 #include "userspace/watch/target_stderr.h"
 
 namespace rocattach {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr uint64_t kSecondNs = 1'000'000'000;
-// A process that could not be entered at its window is attached to late meanwhile.
+// Time for a late attach to a process that could not be entered at its window.
 constexpr uint64_t kRetryNs = 3 * kSecondNs;
 
 }  // namespace
@@ -47,7 +46,7 @@ void AttachConsole::Tick(const RunTotals& totals) {
   }
 }
 
-void AttachConsole::NoteSessionAnswers(uint64_t answers) {
+void AttachConsole::SetSessionAnswers(uint64_t answers) {
   absl::MutexLock lock(&mutex_);
   session_answers_ = answers;
 }
@@ -147,14 +146,14 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
   if (result.attached) {
     ++attached_;
-    result.problem.clear();  // of an earlier attempt
+    result.problem.clear();  // left by an earlier attempt
     result.reason.clear();
   } else {
     result.reason = ReasonName(verdict.reason());
     result.problem = verdict.detail().empty() ? "not attached" : verdict.detail();
     result.passed =
         verdict.state() == v1::WINDOW_STATE_PASSED && options_.named.count(pid) == 0;
-    // Once for each process.
+    // Only once for each process.
     if (MayBeEnteredLater(verdict) && result.retry_until_ns == 0) {
       result.retry_until_ns = BootNs() + kRetryNs;
     }
@@ -177,7 +176,7 @@ void AttachConsole::OnVerdict(const v1::Process& process,
     return PrintReady();
   }
   if (!result.attached) {
-    const std::optional<std::string> why = said_.Take(pid, result.problem);
+    const std::optional<std::string> why = said_.TextToSay(pid, result.problem);
     if (!why.has_value()) return;
     return out_.Say({.level = result.passed ? LogLevel::kInfo : LogLevel::kWarning,
                      .event = "not_attached",
@@ -223,7 +222,7 @@ void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaite
     results_[pid].awaited = true;
     results_[pid].awaited_for = detail;
   } else {
-    // It is no failure that a process of a tree does not use a GPU.
+    // Not a failure: a process of a tree need not use a GPU.
     results_.erase(pid);
   }
   if (absl::IsNotFound(why)) return;
@@ -258,7 +257,7 @@ void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
                        {"pid", pid},
                        {"reason", ReasonOf(why)},
                        {"detail", detail}});
-  } else if (said_.Take(pid, detail).has_value()) {
+  } else if (said_.TextToSay(pid, detail).has_value()) {
     out_.Say({.level = LogLevel::kWarning,
               .event = "not_attached",
               .message = detail,
@@ -332,7 +331,7 @@ void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   results_[pid].missing = {{"what the session was to record", why}};
   if (options_.json) {
     out_.AddEvent(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}});
-  } else if (const auto text = said_.Take(pid, why); text.has_value()) {
+  } else if (const auto text = said_.TextToSay(pid, why); text.has_value()) {
     out_.Say({.level = LogLevel::kWarning,
               .event = "session_refused",
               .message = absl::StrCat("process ", pid, ": session refused: ", *text),
@@ -350,7 +349,7 @@ void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left
     return;
   }
   for (const LeftOut& one : ByReason(left_out)) {
-    const auto text = said_.Take(pid, one.Text());
+    const auto text = said_.TextToSay(pid, one.Text());
     if (!text.has_value()) continue;
     out_.Say({.level = LogLevel::kWarning,
               .event = "session_left_out",
@@ -458,7 +457,7 @@ void AttachConsole::PrintEnd(const RunResult& result, AttachResult outcome,
   absl::MutexLock lock(&mutex_);
   absl::Status output = result.output_status;
   output.Update(converted);
-  // Nothing is missing where nothing happened.
+  // A recording in which nothing happened is complete.
   Json line = {{"event", "end"},
                {"complete", outcome != AttachResult::kNotRecorded && converted.ok()},
                {"files", result.files}};

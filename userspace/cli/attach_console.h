@@ -1,4 +1,4 @@
-// What `rocattach attach` prints, and what became of each process.
+// The output of `rocattach attach`, and the outcome for each process.
 #ifndef ROCATTACH_USERSPACE_CLI_ATTACH_CONSOLE_H_
 #define ROCATTACH_USERSPACE_CLI_ATTACH_CONSOLE_H_
 
@@ -31,10 +31,10 @@ struct AttachConsoleOptions {
   LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool recording = true;  // false: --no-recording
-  bool announce = false;  // in the standard error of each process
-  bool live = true;       // a status line: not together with a command's own output
-  bool children = false;  // of the named processes are recorded as well
-  std::set<pid_t> named;  // by the user
+  bool announce = false;  // --announce: a line in each process's standard error
+  bool live = true;       // show a status line (not beside a command's own output)
+  bool children = false;  // descendants of the named processes are recorded as well
+  std::set<pid_t> named;  // processes named by the user
   FILE* out = stderr;
 };
 
@@ -46,25 +46,25 @@ class AttachConsole : public WatcherObserver {
         terminal_(options.live && isatty(fileno(options.out)) != 0),
         out_(options.out, options.log_format) {}
 
-  // A process that cannot be attached to, known before anything starts.
+  // Reports a process that is known not to be attachable before anything starts.
   void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
-  // The processes that will be attached to: "ready" waits for a verdict on each.
+  // Sets the processes to be attached to: "ready" waits for a verdict on each.
   void Expect(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nothing was attached to, since the recording could not start.
+  // Reports that the recording could not start, so nothing was attached to.
   void ReportFailure(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
-  // How many processes have answered whether they do what the session requests: "ready"
-  // waits for each that is attached.
-  void NoteSessionAnswers(uint64_t answers) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The live line, on a terminal only.
+  // Sets the number of processes that have answered whether they do what the session
+  // requests: "ready" waits for the answer of each attached process.
+  void SetSessionAnswers(uint64_t answers) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Updates the live line, on a terminal only; prints "ready" when it is due.
   void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
   // After the run: prints one result for each process.
   AttachResult Summarize(const RunResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The last event for programs. `converted`: of the outputs that were asked for.
+  // Prints the last event for programs. `converted`: status of the requested outputs.
   void PrintEnd(const RunResult& result, AttachResult outcome,
                 const absl::Status& converted) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Every process that was asked for has a verdict.
+  // True if every requested process has a verdict.
   bool decided() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process is attached.
+  // True if a process is attached and has not ended.
   bool any_attached() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override
@@ -94,7 +94,7 @@ class AttachConsole : public WatcherObserver {
 
  private:
   size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Tells the process; says so if that is not possible.
+  // Writes the line to the process's standard error; reports it if that fails.
   void Announce(const ProcessResult& result, absl::string_view line)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AnnounceAttach(ProcessResult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -102,17 +102,17 @@ class AttachConsole : public WatcherObserver {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SayFiles(const std::vector<std::string>& files)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The recording ends while processes are waited for.
+  // Reports processes that are still waited for when the recording ends.
   void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintNotAttached(pid_t pid, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Says once that each process has its verdict, and records what it can.
+  // Prints "ready" once each process has a verdict and has answered the session.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AttachResult SummarizeOne(pid_t pid, const ProcessResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AttachResult SummarizeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The result of the process that has this number now.
+  // The result of the process that currently has this ID.
   ProcessResult& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttachConsoleOptions options_;
@@ -120,13 +120,13 @@ class AttachConsole : public WatcherObserver {
   mutable absl::Mutex mutex_;
   AttachOutput out_ ABSL_GUARDED_BY(mutex_);
   std::map<pid_t, ProcessResult> results_ ABSL_GUARDED_BY(mutex_);
-  // Those whose process has become another one since, by exec or because its number is
-  // used again.
+  // Results of former processes with the same ID: ended by exec, or the ID has been
+  // reused.
   std::vector<std::pair<pid_t, ProcessResult>> former_ ABSL_GUARDED_BY(mutex_);
   SaidReasons said_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t attached_ ABSL_GUARDED_BY(mutex_) = 0;  // verdicts
+  uint64_t attached_ ABSL_GUARDED_BY(mutex_) = 0;  // verdicts "attached"
   uint64_t session_answers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -12,19 +12,19 @@
 
 namespace rocattach {
 
-// Waits for its reader. Not thread-safe.
+// May block on its reader. Not thread-safe.
 class AttachOutput {
  public:
   // `out` must outlive this object.
   AttachOutput(FILE* out, LogFormat log_format) : out_(out), log_format_(log_format) {}
 
-  // An entry of the log.
+  // Prints an entry of the log.
   void Say(const LogEntry& entry);
-  // One event for programs.
+  // Prints one event for programs.
   void AddEvent(const nlohmann::ordered_json& event);
-  // One line as it is.
+  // Prints one line unchanged.
   void AddLine(const std::string& line);
-  // Shows this on a terminal until something else is said.
+  // Shows the text on a terminal until the next output.
   void ShowLive(const std::string& text);
 
  private:

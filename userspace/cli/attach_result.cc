@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Everything that was recorded of it.
+// The number of records of all kinds that were delivered for a process.
 uint64_t Records(const v1::LossAccount& account) {
   return account.dispatches_delivered() + account.copies_delivered() +
          account.api_calls_delivered() + account.samples_delivered() +

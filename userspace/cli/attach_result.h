@@ -1,4 +1,4 @@
-// What became of a process that `rocattach attach` was to record.
+// The outcome for a process that `rocattach attach` was asked to record.
 #ifndef ROCATTACH_USERSPACE_CLI_ATTACH_RESULT_H_
 #define ROCATTACH_USERSPACE_CLI_ATTACH_RESULT_H_
 
@@ -15,30 +15,30 @@
 
 namespace rocattach {
 
-// What became of the processes that were to be recorded.
+// The outcome for all processes that were to be recorded.
 enum class AttachResult {
   kRecorded,
-  // They were observed, and one did nothing that could be recorded. Of a tree it is
-  // enough that one process did.
+  // All were observed, and at least one did nothing that could be recorded; in a tree,
+  // none of them did.
   kNothingHappened,
   kNotRecorded,  // one was not attached to, or not as requested, or records are lost
 };
 
-// What is known of one process.
+// The state of one process.
 struct ProcessResult {
   std::string name;
   ProcessId id;
   bool attached = false;
-  bool passed = false;          // of a tree: there is nothing that could be recorded
-  bool awaited = false;         // until it can be entered
-  std::string awaited_for;      // why it cannot be now
+  bool passed = false;          // a descendant with nothing that could be recorded
+  bool awaited = false;         // it is waited for until it can be entered
+  std::string awaited_for;      // why it cannot be entered now
   v1::WindowEvent window;       // if there was one
-  uint64_t retry_until_ns = 0;  // 0: nothing is tried again
-  std::string problem;        // of a process that is not attached, or not as requested
-  bool problem_said = false;  // a line of its own has all of it
-  std::string reason;         // the same as a word; empty: it is attached
+  uint64_t retry_until_ns = 0;  // 0: no retry
+  std::string problem;          // why it is not attached, or not as requested
+  bool problem_said = false;    // `problem` has been printed in full
+  std::string reason;           // why it is not attached, as a word; empty: it is
   std::vector<LeftOut> missing;
-  bool announced = false;  // it was told about the attach
+  bool announced = false;  // the process was told about the attach
   bool ended = false;
   v1::ProcessEnd end;
   v1::LossAccount account;
@@ -57,10 +57,10 @@ ProcessOutcome OutcomeOf(const ProcessResult& process, bool recording);
 // The event "result" of --json.
 nlohmann::ordered_json ResultJson(pid_t pid, const ProcessResult& process,
                                   const ProcessOutcome& outcome);
-// The same for users, of a process that was attached to.
+// The same as text for users, for a process that was attached to.
 std::string ResultText(pid_t pid, const ProcessResult& process, bool recording);
 
-// What a session records less than was requested.
+// The parts of the requested session that are not recorded.
 nlohmann::ordered_json MissingJson(const std::vector<LeftOut>& missing);
 
 }  // namespace rocattach

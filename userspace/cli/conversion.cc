@@ -35,7 +35,7 @@ std::string LocalTime(uint64_t realtime_ns, const char* format) {
   return text;
 }
 
-// The keys as they were when the process ran, as far as the recording has them.
+// The values of the keys when the process ran, as far as the recording has them.
 // Variables are those of this program.
 OutputKeys KeysOf(const ExportProcess& process) {
   OutputKeys keys = CurrentOutputKeys({});
@@ -53,7 +53,7 @@ OutputKeys KeysOf(const ExportProcess& process) {
   return keys;
 }
 
-// Many processes have many files.
+// Many processes may need many open files.
 void RaiseFileLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -76,30 +76,32 @@ class Conversion {
     }
     const bool interrupted =
         ReadingStopped() && !options_.output.follow && !options_.when_ended;
-    // What was interrupted keeps the name of a partial output.
+    // Interrupted outputs keep the names of partial ones.
     if (interrupted) {
       exporter_.WritePartial();
-      Note(kExitLosses, "interrupted");
+      AddMessage(kExitLosses, "interrupted");
     } else if (absl::Status status = exporter_.Finish(); !status.ok()) {
-      Note(kExitUnreadable, std::string(status.message()));
+      AddMessage(kExitUnreadable, std::string(status.message()));
     }
     if (ReadingStopped() && options_.when_ended) {
-      Note(kExitLosses, "stopped before the recording had ended");
+      AddMessage(kExitLosses, "stopped before the recording had ended");
     }
     progress_.reset();
     for (const std::string& error : exporter_.process_errors()) {
-      Note(kExitUnreadable, error);
+      AddMessage(kExitUnreadable, error);
     }
-    for (const std::string& clause : exporter_.Omissions()) Note(kExitLosses, clause);
+    for (const std::string& clause : exporter_.Omissions())
+      AddMessage(kExitLosses, clause);
     if (const uint64_t sampled_out = exporter_.sampled_out(); sampled_out > 0) {
-      Note(kExitOk,
-           absl::StrCat(sampled_out,
-                        " dispatches were counted and not recorded, to keep a "
-                        "budget: the outputs have a sample of all dispatches"));
+      AddMessage(kExitOk,
+                 absl::StrCat(sampled_out,
+                              " dispatches were counted and not recorded, to keep a "
+                              "budget: the outputs have a sample of all dispatches"));
     }
     if (exporter_.status().ok() && exporter_.processes() == 0 && exit_status_ == 0 &&
         !options_.when_ended) {
-      Note(kExitLosses, "no process in the input was recorded: nothing was written");
+      AddMessage(kExitLosses,
+                 "no process in the input was recorded: nothing was written");
     }
     return Report();
   }
@@ -141,22 +143,22 @@ class Conversion {
     };
     const absl::Status status = ReadStream(path, reading, &decoder_);
     if (!status.ok()) {
-      Note(kExitUnreadable, std::string(status.message()));
+      AddMessage(kExitUnreadable, std::string(status.message()));
     } else if (const auto missing = MissingFromInput(before, decoder_.stats());
                !missing.empty() && !Stop()) {
-      Note(kExitLosses,
-           absl::StrCat(path, " is incomplete: it lacks ", absl::StrJoin(missing, ", "),
-                        "; so the outputs are partial"));
+      AddMessage(kExitLosses, absl::StrCat(path, " is incomplete: it lacks ",
+                                           absl::StrJoin(missing, ", "),
+                                           "; so the outputs are partial"));
     }
   }
 
-  // A message of the conversion; the worst status wins.
-  void Note(int exit_status, const std::string& message) {
+  // Adds a message; the worst exit status wins.
+  void AddMessage(int exit_status, const std::string& message) {
     messages_.push_back(message);
     exit_status_ = std::max(exit_status_, exit_status);
   }
 
-  // Prints the outputs, then what went wrong.
+  // Prints the names of the outputs, then the messages.
   int Report() {
     std::vector<std::string> partial;
     std::string complete;
@@ -198,7 +200,7 @@ class Conversion {
 
 int Convert(const ConversionRequest& request) {
   StopReadingOnSignals();
-  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is reported
+  signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error that is reported
   RaiseFileLimit();
   return Conversion(request).Run();
 }

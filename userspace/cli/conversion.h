@@ -14,15 +14,15 @@ struct ConversionRequest {
   std::vector<std::string> formats;  // names of formats; at least one
   std::string directory = ".";
   std::string file = "%hostname%/%pid%";
-  // The last recording is still being made: the outputs of each process are completed
-  // when it ends.
+  // The last recording is still being made: each process's outputs are completed when
+  // that process ends.
   bool when_ended = false;
-  // Neither progress nor the names of outputs.
+  // Print neither progress nor the names of outputs.
   bool quiet = false;
   ExportOptions output;
 };
 
-// Prints the outputs on standard output, then on standard error what went wrong.
+// Prints the names of outputs on standard output, then errors on standard error.
 // Returns the exit status of `rocattach convert`. SIGINT and SIGTERM end the reading.
 int Convert(const ConversionRequest& request);
 

@@ -1,25 +1,78 @@
 // rocattach convert: recordings in the formats of other tools.
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/base/file.h"
 #include "userspace/cli/conversion.h"
-#include "userspace/cli/service_helper.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/record/output_path.h"
 
 namespace rocattach {
 namespace {
 
+// Limits of a conversion that runs on behalf of a service.
+constexpr int kNiceness = 10;
+constexpr char kOomScore[] = "500";  // out of 1000; killed before service and targets
+constexpr rlim_t kMostMemory = rlim_t{2} << 30;
+
+// Keeps only CAP_DAC_OVERRIDE: files are still root's, in directories of any user.
+absl::Status DropPrivileges() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (syscall(SYS_capget, &header, sets) != 0) {
+    return ErrnoStatus(errno, "capget() failed");
+  }
+  const __u32 kept = sets[0].permitted & (__u32{1} << CAP_DAC_OVERRIDE);
+  sets[0] = {kept, kept, 0};
+  sets[1] = {};
+  if (syscall(SYS_capset, &header, sets) != 0) {
+    return ErrnoStatus(errno, "capset() failed");
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return ErrnoStatus(errno, "prctl(PR_SET_NO_NEW_PRIVS) failed");
+  }
+  return absl::OkStatus();
+}
+
+// Makes this process a helper of `service`, which started it: it gets SIGTERM when that
+// ends, gives up all privileges but to write where the service may, and has limits, so
+// that it cannot take memory or processor time from other programs on the machine.
+// FAILED_PRECONDITION if `service` has ended already.
+absl::Status BecomeHelperOf(pid_t service) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != service) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("process ", service, ", for which this runs, has ended"));
+  }
+  setpriority(PRIO_PROCESS, 0, kNiceness);
+  if (auto file = OpenFile("/proc/self/oom_score_adj", O_WRONLY); file.ok()) {
+    (void)WriteAll(file->get(), kOomScore);
+  }
+  const rlimit memory = {kMostMemory, kMostMemory};
+  setrlimit(RLIMIT_DATA, &memory);
+  return DropPrivileges();
+}
+
 struct ConvertOptions {
   ConversionRequest request;
   std::string agent_index = "relative";
-  pid_t service = 0;  // for which this runs; 0: for a user
+  pid_t service = 0;  // on whose behalf this runs; 0: a user's
 };
 
 AgentIndex AgentIndexOf(const std::string& name) {
@@ -27,7 +80,7 @@ AgentIndex AgentIndexOf(const std::string& name) {
   return name == "relative" ? AgentIndex::kRelative : AgentIndex::kTypeRelative;
 }
 
-// Whether all of the formats can do what is requested.
+// True if all formats support what is requested; reports one that does not.
 bool CheckFormats(const ConversionRequest& request) {
   if (!request.output.follow) return true;
   for (const std::string& name : request.formats) {
@@ -119,7 +172,7 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       "with .partial.");
   convert->callback([options, run] {
     options->request.output.agent_index = AgentIndexOf(options->agent_index);
-    TakeDirectory(&options->request.directory, &options->request.file);
+    SplitOffDirectory(&options->request.directory, &options->request.file);
     *run = [options] { return RunConvert(*options); };
   });
 }

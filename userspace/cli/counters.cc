@@ -24,7 +24,7 @@ struct CountersArguments {
   std::string architecture;
   std::vector<std::string> extra_counters;
   bool json = false;
-  std::string names;  // the kind of which only names are wanted; empty: everything
+  std::string names;  // kind of which only the names are listed; empty: list everything
 };
 
 Json GroupsJson(const std::vector<CounterGroup>& groups) {
@@ -65,14 +65,14 @@ Json ArchitectureJson(const ArchitectureCounters& known) {
           {"sections", GroupsJson(known.sections())}};
 }
 
-// "Waves." and "SQ_WAVES" are "Waves: SQ_WAVES".
+// "Waves." and "SQ_WAVES" become "Waves: SQ_WAVES".
 std::string Described(absl::string_view description, absl::string_view content) {
   description = absl::StripSuffix(description, ".");
   return absl::StrCat(description, description.empty() ? "" : ": ", content);
 }
 
-// The description, with the version of rocprofiler-sdk that it takes if that is not the
-// first one.
+// The description, with the version of rocprofiler-sdk that it requires if that is not
+// the first one.
 std::string WithVersion(const ArchitectureCounters& known, const std::string& name,
                         const std::string& description) {
   const std::string since = known.Since(name);

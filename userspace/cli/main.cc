@@ -15,7 +15,7 @@
 namespace {
 
 int Main(int argc, char** argv) {
-  // Damage in a stream is reported by its reader, in its own words.
+  // Damage in a stream is reported by its reader instead.
   google::protobuf::SetLogHandler(nullptr);
 
   CLI::App app(

@@ -43,7 +43,7 @@ std::string AlignmentText(const MergedRecording& recording, bool first) {
 
 int RunMerge(const MergeArguments& arguments) {
   StopReadingOnSignals();
-  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is reported
+  signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error that is reported
   MergeOptions options;
   options.sync_error_ns = uint64_t{arguments.sync_error_usec} * 1000;
   auto result =

@@ -8,20 +8,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/cli/attach_run.h"
 #include "userspace/cli/common/command_run.h"
 #include "userspace/cli/conversion.h"
 #include "userspace/cli/options/help_groups.h"
 #include "userspace/cli/options/machine_gpus.h"
 #include "userspace/cli/options/watch_arguments.h"
+#include "userspace/cli/recording_request.h"
 #include "userspace/cli/subcommands.h"
 
 namespace rocattach {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kProfileExamples[] =
     "Examples:\n"
     "  rocattach profile -n run1 -b 3.1.1 4.1.1 5.1.1 --attach-pid 1234\n"
     "                             measure until Enter or Ctrl-C\n"
@@ -47,7 +46,7 @@ constexpr char kExamples[] =
 
 struct ProfileArguments {
   WatchArguments watch;
-  AttachRun run;
+  RecordingRequest run;
   std::string name;
   std::string path;
   pid_t pid = 0;
@@ -124,14 +123,14 @@ absl::Status CheckArguments(const ProfileArguments& args) {
   return absl::OkStatus();
 }
 
-// Writes what rocprof-compute analyzes beside the recording.
+// Writes the files that rocprof-compute analyzes, beside the recording.
 bool WriteWorkload(const ProfileArguments& args,
                    const std::vector<std::string>& files) {
   ConversionRequest request;
   request.paths = files;
   request.formats = {"compute-workload"};
   request.quiet = true;
-  request.output.force = true;  // the folder is that of the last profile of its name
+  request.output.force = true;  // replaces files of an earlier profile
   request.output.workload_directory = args.watch.watcher.output_directory;
   request.output.workload_name = args.name;
   const bool written = Convert(request) == kExitOk;
@@ -150,8 +149,7 @@ bool WriteWorkload(const ProfileArguments& args,
 
 int RunProfile(ProfileArguments* args, const CLI::App& app) {
   auto fail = [](const absl::Status& status, int exit_status) {
-    fprintf(stderr, "rocattach profile: %s\n",
-            WithoutStatusName(status.message()).c_str());
+    fprintf(stderr, "rocattach profile: %s\n", std::string(status.message()).c_str());
     return exit_status;
   };
   if (absl::Status status = CheckArguments(*args); !status.ok()) {
@@ -182,7 +180,7 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run) {
   auto args = std::make_shared<ProfileArguments>();
   CLI::App* command = app->add_subcommand(
       "profile", "Measure counters of a running process or a command");
-  command->footer(kExamples);
+  command->footer(kProfileExamples);
   command->option_defaults()->always_capture_default(false);
   StartGroup(command, kOutputGroup);
   command

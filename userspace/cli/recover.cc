@@ -23,7 +23,7 @@ struct RecoverOptions {
   std::string output;
 };
 
-// What the old file lacked, or "nothing was lost".
+// The losses in the old file, or "nothing was lost".
 std::string Lost(const RecoveryResult& result) {
   const ReadStats& read = result.read;
   std::vector<std::string> lost;
@@ -53,7 +53,7 @@ std::string Lost(const RecoveryResult& result) {
 
 int RunRecover(const RecoverOptions& options) {
   StopReadingOnSignals();
-  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is reported
+  signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error that is reported
   auto result = RecoverStream(options.path, options.output, ReadingStopped);
   if (!result.ok()) {
     fprintf(stderr, "rocattach: %s\n", std::string(result.status().message()).c_str());

@@ -33,7 +33,7 @@ struct ReportOptions {
   bool force = false;
 };
 
-// Reports the file that is wrong.
+// Reads all files; reports the first one that is invalid.
 bool ReadGroups(const std::vector<std::string>& paths, KernelGroups* groups) {
   for (const std::string& path : paths) {
     const absl::Status status = groups->AddFile(path);
@@ -44,17 +44,17 @@ bool ReadGroups(const std::vector<std::string>& paths, KernelGroups* groups) {
   return true;
 }
 
-// Why a page cannot have this name; empty if it can.
+// The reason why a page cannot have this name; empty if it can.
 std::string NameProblem(const std::string& path, bool force) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return "";
   if (S_ISDIR(info.st_mode)) return "is a directory";
-  // Nobody wants a device or a link replaced by a page.
+  // A device or a link must not be replaced by a page.
   if (!S_ISREG(info.st_mode)) return "exists and is not a regular file";
   return force ? "" : "exists; --force replaces it";
 }
 
-// Writes the page of options.html; reports what failed.
+// Writes the page to options.html; reports errors.
 bool WritePage(const ReportOptions& options, const std::string& page,
                std::unique_ptr<OutputFile> file) {
   absl::Status status = file->Append(page);
@@ -68,9 +68,9 @@ bool WritePage(const ReportOptions& options, const std::string& page,
   return true;
 }
 
-// As `RunReport`, with a page.
+// Like RunReport, with a page.
 int RunHtmlReport(const ReportOptions& options, const KernelGroups& groups) {
-  // Before the input is read, which can take long.
+  // Checked before the input is read, which can take long.
   const std::string problem = NameProblem(options.html, options.force);
   if (!problem.empty()) {
     fprintf(stderr, "rocattach: %s %s\n", options.html.c_str(), problem.c_str());
@@ -91,7 +91,7 @@ int RunHtmlReport(const ReportOptions& options, const KernelGroups& groups) {
     unlink((*file)->name().c_str());
     return exit_status != kExitOk ? exit_status : kExitUnreadable;
   }
-  const std::string page = FormatHtmlPage(report, builder.TakeData(), groups);
+  const std::string page = FormatHtmlPage(report, builder.FinishData(), groups);
   bool written = WritePage(options, page, *std::move(file));
   if (options.json) written &= WriteStdout(FormatReportJson(report, groups));
   if (exit_status != kExitOk) return exit_status;

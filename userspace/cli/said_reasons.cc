@@ -5,12 +5,13 @@
 namespace rocattach {
 namespace {
 
-// A shorter one is read faster than a reference to it.
+// A shorter reason is repeated: it is read faster than a reference to it.
 constexpr size_t kLongBytes = 60;
 
 }  // namespace
 
-std::optional<std::string> SaidReasons::Take(pid_t pid, const std::string& reason) {
+std::optional<std::string> SaidReasons::TextToSay(pid_t pid,
+                                                  const std::string& reason) {
   if (!said_.emplace(pid, reason).second) return std::nullopt;
   const auto [first, is_new] = first_.emplace(reason, pid);
   if (is_new || reason.size() < kLongBytes) return reason;

@@ -1,4 +1,4 @@
-// Reasons that have been said, so that long ones are read once.
+// Reasons that have been printed, so that a long one is printed only once.
 #ifndef ROCATTACH_USERSPACE_CLI_SAID_REASONS_H_
 #define ROCATTACH_USERSPACE_CLI_SAID_REASONS_H_
 
@@ -15,9 +15,10 @@ namespace rocattach {
 // Not thread-safe.
 class SaidReasons {
  public:
-  // What is to be said of this process. Nothing if that was said of it before; where
-  // the same long reason was given for another one, a reference to that.
-  std::optional<std::string> Take(pid_t pid, const std::string& reason);
+  // The text to print for this process, which counts as printed then. Nothing if it was
+  // printed for this process before; a reference to another process if that one had the
+  // same long reason.
+  std::optional<std::string> TextToSay(pid_t pid, const std::string& reason);
 
  private:
   std::map<std::string, pid_t> first_;

@@ -21,7 +21,7 @@
 #include "userspace/cli/session_wait.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/control/control_client.h"
-#include "userspace/control/filter_proto.h"
+#include "userspace/control/session_wire.h"
 #include "userspace/report/message_json.h"
 #include "userspace/report/text.h"
 
@@ -45,11 +45,6 @@ struct Arguments {
   uint64_t number = 0;
 };
 
-// A message of the service, for users.
-std::string Plain(const std::string& message) {
-  return TerminalSafe(WithoutStatusName(message));
-}
-
 // "pid 7", "pid 7 and 11 more processes".
 std::string Counted(const std::vector<uint32_t>& pids) {
   std::string first = absl::StrCat("pid ", pids.front());
@@ -59,8 +54,7 @@ std::string Counted(const std::vector<uint32_t>& pids) {
 }
 
 int Fail(const absl::Status& status) {
-  fprintf(stderr, "rocattach session: %s\n",
-          Plain(std::string(status.message())).c_str());
+  fprintf(stderr, "rocattach session: %s\n", TerminalSafe(status.message()).c_str());
   return absl::IsUnavailable(status) ? kExitUnreadable : kExitRefused;
 }
 
@@ -72,7 +66,7 @@ std::string Pids(const google::protobuf::RepeatedField<uint32_t>& pids) {
   return pids.empty() ? "no process" : absl::StrCat("pid ", absl::StrJoin(pids, ", "));
 }
 
-// What a session that has ended has collected, and where that is.
+// Prints what an ended session has collected, and where that is.
 void PrintOver(const v1::SessionStatus& session, const std::string& output) {
   const bool nothing = session.collected().empty();
   printf("session %llu: ended; collected %s%s\n",
@@ -82,7 +76,7 @@ void PrintOver(const v1::SessionStatus& session, const std::string& output) {
          nothing ? "" : absl::StrCat(" in ", TerminalSafe(output)).c_str());
 }
 
-// The same after a stop, from a service that lists only recent sessions.
+// The same after a stop; the service lists only recent sessions.
 absl::Status ReportOver(ControlClient* client, bool json, uint64_t number) {
   ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client->GetStatus());
   Json line = {{"session", number}};
@@ -115,7 +109,7 @@ void Print(const v1::SessionStatus& session, const std::string& output) {
   printf("session %llu: %s; %s\n", static_cast<unsigned long long>(session.session()),
          state, Pids(session.pids()).c_str());
   if (!session.waiting_for().empty()) {
-    printf("  cannot collect now: %s\n", Plain(session.waiting_for()).c_str());
+    printf("  cannot collect now: %s\n", TerminalSafe(session.waiting_for()).c_str());
   }
   if (session.collects_size() > 0) {
     printf("  collects: %s\n",
@@ -128,7 +122,7 @@ void Print(const v1::SessionStatus& session, const std::string& output) {
   // A line for each reason, however many processes there are.
   std::map<std::string, std::vector<uint32_t>> refused;
   for (const v1::RefusedProcess& process : session.refused()) {
-    refused[Plain(process.reason())].push_back(process.pid());
+    refused[TerminalSafe(process.reason())].push_back(process.pid());
   }
   for (const auto& [reason, pids] : refused) {
     printf("  refused: %s: %s\n", Counted(pids).c_str(), reason.c_str());
@@ -194,7 +188,7 @@ absl::StatusOr<SessionSpec> ReadSpec(const Arguments& arguments) {
 }
 
 int RunStart(const Arguments& arguments) {
-  // Names are checked before the service is asked.
+  // Check names before the service is contacted.
   const auto session = ReadSpec(arguments);
   if (!session.ok()) {
     Fail(session.status());
@@ -253,7 +247,7 @@ int RunStatus(const Arguments& arguments) {
                                               : "cannot be measured: ";
     printf("process %u: %s, %s%s\n", process.pid(),
            TerminalSafe(absl::StrJoin(process.gpus(), ", ")).c_str(), what,
-           process.can_count() ? "" : Plain(process.reason()).c_str());
+           process.can_count() ? "" : TerminalSafe(process.reason()).c_str());
   }
   for (const v1::SessionStatus& session : response->sessions()) {
     Print(session, response->output());

@@ -11,7 +11,7 @@ constexpr int kTickMsec = 200;
 
 volatile sig_atomic_t asked_to_stop = 0;
 
-void OnSignal(int) {
+void OnWaitSignal(int) {
   asked_to_stop = 1;
 }
 
@@ -21,7 +21,7 @@ SessionWait::SessionWait(ControlClient* client, bool wanted)
     : client_(client), enter_(wanted) {
   if (!wanted) return;
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
+  action.sa_handler = OnWaitSignal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
@@ -31,7 +31,7 @@ absl::StatusOr<bool> SessionWait::Over(uint64_t session) {
   for (const v1::SessionStatus& candidate : status.sessions()) {
     if (candidate.session() == session) return candidate.over();
   }
-  return true;  // so long ago that it is not listed any more
+  return true;  // ended so long ago that it is no longer listed
 }
 
 absl::Status SessionWait::UntilEnd(uint64_t session) {

@@ -12,7 +12,7 @@ namespace rocattach {
 
 class SessionWait {
  public:
-  // Made before the session starts, so that a Ctrl-C that comes at once stops it too:
+  // Create it before the session starts, so that an early Ctrl-C stops the session too:
   // if `wanted`, the first SIGINT, SIGTERM or SIGHUP is kept for UntilEnd; a second one
   // ends the program.
   SessionWait(ControlClient* client, bool wanted);
@@ -24,7 +24,7 @@ class SessionWait {
   absl::Status UntilEnd(uint64_t session);
 
  private:
-  // Whether the service counts it as over.
+  // True if the service reports that the session is over.
   absl::StatusOr<bool> Over(uint64_t session);
 
   ControlClient* client_;

@@ -14,9 +14,9 @@
 namespace rocattach {
 namespace {
 
-volatile sig_atomic_t g_stopped = 0;  // a signal handler has nothing else to write to
+volatile sig_atomic_t g_stopped = 0;  // a type that a signal handler may write
 
-void OnSignal(int) {
+void OnReadSignal(int) {
   g_stopped = 1;
 }
 
@@ -24,8 +24,8 @@ void OnSignal(int) {
 
 void StopReadingOnSignals() {
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  // Without SA_RESTART: a read that waits has to come back.
+  action.sa_handler = OnReadSignal;
+  // Without SA_RESTART, so that a signal interrupts a waiting read.
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);

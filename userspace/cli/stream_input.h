@@ -1,4 +1,4 @@
-// What the commands that read streams share: stopping, standard output, exit status.
+// Common to commands that read streams: stopping, standard output, exit status.
 #ifndef ROCATTACH_USERSPACE_CLI_STREAM_INPUT_H_
 #define ROCATTACH_USERSPACE_CLI_STREAM_INPUT_H_
 
@@ -15,16 +15,16 @@ namespace rocattach {
 void StopReadingOnSignals();
 bool ReadingStopped();
 
-// Reads all files in a row ("-": standard input) and reports those that cannot be read
+// Reads all files in turn ("-": standard input) and reports those that cannot be read
 // on standard error. Returns kExitOk or kExitUnreadable. `follow` applies to the last.
 int ReadStreams(const std::vector<std::string>& paths, bool follow,
                 StreamDecoder* decoder);
 
-// Writes to standard output. False once that has failed, which is reported once. A
-// reader that exits, as `head` does, is not a failure: reading ends.
+// Writes to standard output. False only for the first write that fails, which is also
+// reported; reading ends then. A reader that exits, as `head` does, is not a failure.
 bool WriteStdout(absl::string_view text);
 
-// Columns of the terminal that standard output is; 0 if it is none.
+// Width of the terminal in columns; 0 if standard output is not a terminal.
 size_t TerminalWidth();
 
 }  // namespace rocattach

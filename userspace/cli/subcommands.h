@@ -10,15 +10,15 @@ class App;
 
 namespace rocattach {
 
-// What a command's process exits with.
+// Exit statuses of the commands.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitLosses = 1;  // data is damaged, or was lost on the way
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnreadable = 3;   // input cannot be read, or output written
-inline constexpr int kExitRegressions = 4;  // of `compare`: a kernel is slower
+inline constexpr int kExitRegressions = 4;  // `compare`: a kernel is slower
 
-// Adds the command to the application. When the user chose it, *run is set to what does
-// the work and returns the exit status.
+// Each adds a command to the application. If the user chooses it, *run is set to the
+// function that does the work and returns the exit status.
 void RegisterAttach(CLI::App* app, std::function<int()>* run);
 void RegisterCompare(CLI::App* app, std::function<int()>* run);
 void RegisterConvert(CLI::App* app, std::function<int()>* run);

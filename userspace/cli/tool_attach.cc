@@ -23,27 +23,26 @@
 #include "userspace/cli/terminal/input_end.h"
 #include "userspace/listener/listener_session.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/report/message_json.h"
 #include "userspace/service/run_duration.h"
 #include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kLookMsec = 20;
 
-// How often the end was asked for: once is patient, twice is not.
+// Number of requests to end: the first one waits for attaches, a second cancels them.
 std::atomic<int> stop_requests = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void OnSignal(int) {
+void OnAttachSignal(int) {
   stop_requests.fetch_add(1, std::memory_order_relaxed);
 }
 
 void StopOnSignals() {
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
+  action.sa_handler = OnAttachSignal;
   action.sa_flags = SA_RESTART;
   for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -55,23 +54,23 @@ struct Target {
   std::unique_ptr<ListenerSession> session;
   bool attached = false;
   std::string problem;  // empty: none
-  // From when the tool is being detached on.
+  // Valid once the detach has begun.
   bool had_ended = false;
   std::optional<ToolFailure> not_detached;
   std::thread detaching;
 };
 
-// Whether the duration is over. It does not wait for long for a process that does not
-// answer its attach.
+// Tells whether the duration is over. A process that does not answer its attach delays
+// the start of the duration only briefly.
 class Duration {
  public:
   explicit Duration(uint64_t msec) : ns_(msec * 1'000'000) {}
 
-  void NoteAttached() {
+  void OnAttached() {
     uint64_t none = 0;
     first_ns_.compare_exchange_strong(none, BootNs());
   }
-  // `ready`: no attach is under way. On one thread at a time.
+  // `ready`: no attach is under way. Call it on one thread at a time.
   bool IsOver(bool ready) {
     if (ns_ == 0) return false;
     const uint64_t now_ns = BootNs();
@@ -109,8 +108,8 @@ class ToolAttach {
   void AttachAll();
   void Attach(Target* target);
   void Wait();
-  // Begins to detach from all that are attached, each on a thread of its own: none
-  // waits for another one's answer.
+  // Begins to detach from all attached processes, each on a thread of its own, so that
+  // none waits for another one's answer.
   void BeginDetach() ABSL_LOCKS_EXCLUDED(mutex_);
   void Detach(Target* target);
   bool AnyAttached() const;
@@ -118,8 +117,8 @@ class ToolAttach {
   const ToolAttachOptions& options_;
   ToolLimits limits_;
   Duration duration_;
-  // Guards what of a target is read while others are being attached to: `attached`,
-  // and what follows it.
+  // Guards the members of a target that are read while others are being attached to:
+  // `attached` and the members after it.
   absl::Mutex mutex_;
   std::vector<Target> targets_;
   std::string not_detached_;
@@ -169,7 +168,7 @@ void ToolAttach::Attach(Target* target) {
     absl::MutexLock lock(&mutex_);
     target->attached = !failure.has_value();
   }
-  if (!failure.has_value()) duration_.NoteAttached();
+  if (!failure.has_value()) duration_.OnAttached();
   if (failure.has_value()) {
     all_ = false;
     target->problem = failure->detail;

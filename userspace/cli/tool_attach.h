@@ -11,7 +11,7 @@
 namespace rocattach {
 
 struct ToolAttachOptions {
-  std::vector<std::string> tools;  // ForeignTools()
+  std::vector<std::string> tools;  // from ForeignTools()
   bool children = false;
   bool detach_on_eof = false;
   bool json = false;

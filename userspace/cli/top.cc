@@ -66,14 +66,14 @@ int PrintError(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitUnreadable;
 }
 
-// Keys come one by one and are not shown, and the screen of before comes back.
+// Reads keys singly and without echo; the destructor restores the previous screen.
 class Screen {
  public:
   Screen() {
     tcgetattr(STDIN_FILENO, &before_);
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stop would leave the terminal like this
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z would leave the terminal in this mode
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     (void)WriteAll(STDOUT_FILENO, "\033[?1049h\033[?25l");
   }
@@ -112,8 +112,8 @@ class LiveTop {
     signals_ = UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
-  // Until the user ends it. The error of the first sample ends it too; later ones are
-  // shown, as the service may come back.
+  // Runs until the user ends it, or the first sample fails. Later errors are shown, as
+  // the service may come back.
   absl::Status Run() {
     ASSIGN_OR_RETURN(before_, HttpGet(server_, kPage));
     const Screen screen;
@@ -122,7 +122,7 @@ class LiveTop {
     while (goes_on) {
       const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
       if (now_ns >= next_ns) {
-        if (!options_.paused) TakeSample();
+        if (!options_.paused) UpdateSample();
         next_ns = now_ns + interval_ns_;
       }
       Draw();
@@ -132,7 +132,7 @@ class LiveTop {
   }
 
  private:
-  void TakeSample() {
+  void UpdateSample() {
     auto now = HttpGet(server_, kPage);
     auto sample = now.ok() ? CompareSamples(before_, *now)
                            : absl::StatusOr<TopSample>(now.status());
@@ -161,7 +161,7 @@ class LiveTop {
     Screen::Show(lines);
   }
 
-  // False: the user has ended it.
+  // Waits for keys and signals. False if the user has ended the program.
   bool WaitFor(uint64_t until_ns) {
     const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
     const uint64_t rest_ns = until_ns - std::min(until_ns, now_ns);

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
-#include "userspace/base/session_status.h"
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/why_text.h"
@@ -31,7 +30,7 @@ namespace {
 constexpr int kExitNotAttached = 1;
 constexpr int kExitUnknown = 2;
 
-struct Arguments {
+struct WhyArguments {
   uint32_t pid = 0;
   std::string socket = ControlSocket();
   bool socket_named = false;
@@ -40,14 +39,14 @@ struct Arguments {
 };
 
 v1::ClockSnapshot ClockNow() {
-  const ClockSnapshot now = TakeClockSnapshot();
+  const ClockSnapshot now = CaptureClockSnapshot();
   v1::ClockSnapshot clock;
   clock.set_boottime_ns(now.boottime_ns);
   clock.set_realtime_ns(now.realtime_ns);
   return clock;
 }
 
-// Collects the lives of one number from recordings.
+// Collects the lives of one process ID from recordings.
 class LifeReader : public StreamVisitor {
  public:
   explicit LifeReader(uint32_t pid) : pid_(pid) {}
@@ -101,8 +100,8 @@ class LifeReader : public StreamVisitor {
   std::map<std::pair<uint32_t, uint32_t>, v1::ProcessLife> lives_;
 };
 
-// Prints them; the last one decides the exit status.
-int PrintLives(const Arguments& arguments, const std::vector<v1::ProcessLife>& lives,
+// Prints the lives; the last one decides the exit status.
+int PrintLives(const WhyArguments& arguments, const std::vector<v1::ProcessLife>& lives,
                const v1::ClockSnapshot& clock, const std::string& source) {
   if (arguments.json) {
     Json json = {{"pid", arguments.pid}, {"source", source}, {"lives", Json::array()}};
@@ -117,13 +116,13 @@ int PrintLives(const Arguments& arguments, const std::vector<v1::ProcessLife>& l
   return WasAttached(lives.back()) ? kExitOk : kExitNotAttached;
 }
 
-int Unknown(const Arguments& arguments, const std::string& source,
+int Unknown(const WhyArguments& arguments, const std::string& source,
             const std::string& why) {
   fprintf(stderr, "rocattach why: %s\n", TerminalSafe(why).c_str());
   return arguments.json ? PrintLives(arguments, {}, {}, source) : kExitUnknown;
 }
 
-int ReadRecordings(const Arguments& arguments) {
+int ReadRecordings(const WhyArguments& arguments) {
   StopReadingOnSignals();
   LifeReader reader(arguments.pid);
   StreamDecoder decoder(&reader);
@@ -141,8 +140,8 @@ int ReadRecordings(const Arguments& arguments) {
                    decoder.stats().damaged() ? "; the recording is damaged" : ""));
 }
 
-// What can be seen of a process that no service has seen. One that has no lives is
-// unknown; else `why` says what it lacks, or what can be done.
+// Describes a running process that no service knows; `not_attached` says what it
+// lacks, or what can be done.
 v1::ProcessLife Inspect(pid_t pid, const ProcessInfo& info) {
   v1::ProcessLife life;
   life.set_running(true);
@@ -170,15 +169,15 @@ v1::ProcessLife Inspect(pid_t pid, const ProcessInfo& info) {
                      " cannot be probed: ", mapped.rejected.front().reason));
   } else {
     life.set_not_attached(
-        absl::StrCat("it uses the runtime and no service has seen "
+        absl::StrCat("it uses the runtime and no service knows "
                      "it; 'rocattach attach -p ",
                      pid, "' records it from now on"));
   }
   return life;
 }
 
-// `why`: the reason that no service knows it.
-int InspectLive(const Arguments& arguments, const std::string& why) {
+// `why`: the reason why no service knows the process.
+int InspectLive(const WhyArguments& arguments, const std::string& why) {
   const auto pid = static_cast<pid_t>(arguments.pid);
   const absl::Status status = CheckIsProcess(pid);
   const absl::StatusOr<ProcessInfo> info =
@@ -193,7 +192,7 @@ int InspectLive(const Arguments& arguments, const std::string& why) {
   return PrintLives(arguments, {Inspect(pid, *info)}, ClockNow(), "inspection");
 }
 
-int RunWhy(const Arguments& arguments) {
+int RunWhy(const WhyArguments& arguments) {
   if (!arguments.recordings.empty()) return ReadRecordings(arguments);
   absl::StatusOr<v1::GetHistoryResponse> history =
       absl::UnavailableError("no service answers");
@@ -204,7 +203,7 @@ int RunWhy(const Arguments& arguments) {
     history = client.status();
   }
   if (!history.ok()) {
-    const std::string message(WithoutStatusName(history.status().message()));
+    const std::string message(history.status().message());
     if (arguments.socket_named) {
       fprintf(stderr, "rocattach why: %s\n", TerminalSafe(message).c_str());
       return kExitUnreadable;
@@ -226,7 +225,7 @@ int RunWhy(const Arguments& arguments) {
 }  // namespace
 
 void RegisterWhy(CLI::App* app, std::function<int()>* run) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WhyArguments>();
   CLI::App* command = app->add_subcommand(
       "why", "Show what was decided about a process, why, and what can be done");
   command

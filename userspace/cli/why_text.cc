@@ -39,7 +39,7 @@ std::string VerdictText(const v1::WindowEvent& verdict,
   return text;
 }
 
-// What is meant by a reason of missed_windows, and what can be done.
+// The meaning of a reason of missed_windows, and what can be done.
 std::string MissText(absl::string_view reason) {
   if (reason == "late") {
     return "it had started its runtime before that copy had a probe, and was entered "

@@ -1,4 +1,4 @@
-// What `rocattach why` says of a process.
+// The output of `rocattach why` about a process.
 #ifndef ROCATTACH_USERSPACE_CLI_WHY_TEXT_H_
 #define ROCATTACH_USERSPACE_CLI_WHY_TEXT_H_
 
@@ -10,14 +10,14 @@
 
 namespace rocattach {
 
-// A verdict says that the process was attached to.
+// True if a verdict says that the process was attached to.
 bool WasAttached(const v1::ProcessLife& life);
 
-// Lines for users; `clock` relates the times to the calendar.
+// Lines for users; `clock` converts the times to calendar time.
 std::string LifeText(const v1::ProcessLife& life, const v1::ClockSnapshot& clock);
 
-// The same for programs: the message's fields, without those that are not set,
-// "attached", and for each verdict the word of the documentation for its reason.
+// The same for programs: the fields of the message that are set, "attached", and for
+// each verdict the documentation's word for its reason.
 Json LifeJson(const v1::ProcessLife& life);
 
 }  // namespace rocattach

@@ -5,24 +5,24 @@
 #include <new>
 
 #include "userspace/collector/common/own_stack.h"
+#include "userspace/collector/common/service_watch.h"
 
 namespace rocattach::collector {
-
 constinit Collector g_collector;
 
 namespace {
 
 // Waits until the service reads our memory, then executes its plan, if it has one.
 void BeginService() {
-  // The thread of a late attach is in the middle of the program's work.
+  // In a late attach this thread is in the middle of the program's work.
   if (!g_process.late()) g_process.WaitForService();
-  // Without memory for a stack our thread does it.
-  (void)OnOwnStack([] { TakeHsaPlan(nullptr); });
+  // If there is no memory for a stack, the worker takes the plan instead.
+  (void)OnOwnStack([] { ApplyHsaPlan(nullptr); });
   g_process.worker.Wake();
 }
 
-// The SDK that a session has loaded uses the runtime. Its plan resumes when the runtime
-// is back.
+// Pauses the SDK that a session has loaded, because it uses the runtime. Its plan
+// resumes when the runtime is open again.
 void PauseLateSdk() {
   if (g_collector.late.Pause()) g_process.plans.Reconsider();
 }
@@ -63,7 +63,7 @@ int Enter() {
     const char* why = g_hsa.live.Install(
         reinterpret_cast<const void*>(p.config.window_address), p.late());
     if (why == nullptr) return 0;
-    // A runtime that is open does not look for tools any more.
+    // An open runtime no longer looks for tools.
     if (p.late()) {
       p.Refuse(ROCATTACH_REASON_UNKNOWN_TABLE, why);
       return 0;
@@ -81,7 +81,7 @@ int SetUp(const rocattach_collector_config& config) {
   if (error == 0) error = Enter();
   if (error == 0) return 0;
   if (p.worker.running()) {
-    // The service evaluates the state in memory. Nothing else has changed.
+    // The service reads the state from the shared memory. Nothing else has changed.
     StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseRefused));
   } else {
     p.memory.Discard();
@@ -89,22 +89,22 @@ int SetUp(const rocattach_collector_config& config) {
   return error;
 }
 
-// Another program was to have rocprofiler-sdk attach us.
+// True while we wait for another program to make rocprofiler-sdk attach us.
 bool WaitsForSdk() {
   return g_process.config.backend == ROCATTACH_BACKEND_SDK_ATTACH &&
          !g_collector.sdk.in_force();
 }
 
-// Why rocprofiler-sdk was requested and has not called us. In OnLoad, when the runtime
-// has registered already, if it does that.
+// The reason why rocprofiler-sdk, although requested, has not called us. Called in
+// OnLoad: by then the runtime has registered, if it registers at all.
 BackendReason WhyNotAsked() {
   if (FindRegisterFunction("rocprofiler_register_library_api_table") == nullptr) {
     return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
             "the process has no rocprofiler-register"};
   }
-  // A version that does not say whether it has its tools.
+  // This version of the SDK does not report whether it has taken its tools.
   if (FindSdkFunction("rocprofiler_set_api_table") != nullptr) return kSdkInUse;
-  // As for any variable that could bring foreign code.
+  // As with any variable that could load foreign code.
   if (getauxval(AT_SECURE) != 0) {
     return {ROCATTACH_BACKEND_REASON_NO_REGISTER,
             "rocprofiler-sdk takes no tools in a program that gains privileges "
@@ -119,7 +119,7 @@ BackendReason WhyNotAsked() {
           "the HSA runtime did not register with rocprofiler-register"};
 }
 
-// Why the HSA backend is used.
+// The reason for using the HSA backend.
 BackendReason WhyHsa() {
   const SdkBackend& sdk = g_collector.sdk;
   if (g_process.config.backend < ROCATTACH_BACKEND_SDK) return *g_hsa.live_reason;
@@ -140,13 +140,13 @@ int Start(const rocattach_collector_config* config) {
     if (p.guard.armed() || !ComputeGeometry(*config, &geometry)) return EINVAL;
     int error = SetUp(*config);
     if (error != 0) return error;
-    // It may have refused.
+    // SetUp() may have refused.
     if (LoadAcquire(&p.phase) == kPhaseNone) {
       StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseLoaded));
     }
   } else if (phase == kPhaseLoaded && WaitsForSdk() &&
              config->backend < ROCATTACH_BACKEND_SDK) {
-    // It has refused, or could not be asked: the tables are the other way in.
+    // The SDK has refused, or could not be reached: enter through the tables instead.
     rocattach_control* control = p.memory.control();
     p.config = *config;
     StoreRelaxed(&control->window_id, config->window_id);
@@ -206,7 +206,7 @@ void End() {
   p.environment.Restore();
   const uint32_t phase = LoadAcquire(&p.phase);
   if (phase == kPhaseEnded || phase == kPhaseRefused) return;
-  // While callbacks still arrive: stopping delivers what is in flight.
+  // Do this while callbacks still arrive: stopping the SDK delivers what is in flight.
   const bool by_sdk = c.sdk.in_force();
   if (by_sdk) c.sdk.End();
   c.late.End();
@@ -214,6 +214,148 @@ void End() {
   p.rings.UpdateTotals();
   StoreRelaxed(&p.memory.control()->ended_ns, BootNs());
   p.memory.SetState(ROCATTACH_STATE_ENDED);
+}
+
+// Executes plans with the HSA backend: dispatches and copies, and, through an SDK that
+// is loaded for this, counters of whole GPUs and calls of other libraries.
+
+namespace {
+
+// Record kinds for which an SDK is loaded. Arguments are recorded with their calls.
+constexpr uint32_t kLoadsSdk =
+    ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
+constexpr uint32_t kOfLateSdk = kLoadsSdk | ROCATTACH_PLAN_RECORD_ARGUMENTS;
+
+PlanResult CheckKinds(const rocattach_plan& plan) {
+  uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES |
+                   ROCATTACH_PLAN_RECORD_MEMORY;
+  if (plan.late_sdk[0] != '\0') known |= kOfLateSdk;
+  constexpr uint32_t kCounted =
+      ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES;
+  const uint32_t unknown = plan.record_kinds & ~known;
+  if (unknown == 0) return PlanResult();
+  return PlanResult::Error(
+      ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0, "the HSA tools backend cannot record %s: %s",
+      (unknown & kCounted) != 0                        ? "hardware counters"
+      : (unknown & ROCATTACH_PLAN_RECORD_SCRATCH) != 0 ? "scratch memory"
+                                                       : "API calls",
+      g_process.memory.control()->backend_text);
+}
+
+}  // namespace
+
+void ApplyHsaPlan(RingHandle* ring) {
+  Process& p = g_process;
+  Collector& c = g_collector;
+  TinyLockHolder hold(c.plan_lock);
+  if (LoadRelaxed(&p.self_stopped) != 0) {
+    // Recording resumes with the same plan, so it must be applied again then.
+    if (c.late.Pause()) p.plans.Reconsider();
+    return;
+  }
+  if (!p.plans.Pending() || LoadAcquire(&p.phase) != kPhaseArmed ||
+      c.late.Awaited(LoadAcquire(&p.memory.plan()->generation))) {
+    return;
+  }
+  c.late.Finish(ring);
+  c.hsa.recording.SetPlanKinds(0);
+  p.plans.Activate(nullptr);
+  PlanResult result;
+  PlanState* state = p.plans.Prepare(&result);
+  // The plan is being rewritten: the writer wakes us afterwards.
+  if (state == nullptr && result.ok()) return;
+  if (state != nullptr) result = CheckKinds(state->plan);
+  const uint32_t kinds = state != nullptr ? state->plan.record_kinds : 0;
+  if (result.ok() && (kinds & kLoadsSdk) != 0 && !c.late.Start(state, &result)) {
+    return;
+  }
+  if (result.ok() && kinds != 0) {
+    p.plans.Activate(state);
+    c.hsa.recording.SetPlanKinds(kinds);
+  }
+  p.plans.Answer(p.plans.pending_generation(), result);
+}
+
+// The rounds of the collector's thread: it publishes what finishes while no doorbell is
+// rung, retries deferred doorbells, executes plans, updates the totals, and restores
+// the environment if the runtime never calls.
+
+namespace {
+
+constexpr uint32_t kBusyTickMsec = 4;     // something is in flight
+constexpr uint32_t kQuietTickMsec = 200;  // recording, but nothing happens
+// Longest sleep that operations put in flight meanwhile need not interrupt.
+constexpr uint64_t kLongestShortSleepNs = 20'000'000;
+constexpr uint32_t kLoadTickMsec = 50;
+// A program may open the runtime at any time; the thread that does so wakes us.
+constexpr uint32_t kOpenTickMsec = 1000;
+// A runtime that has not called OnLoad by then never will.
+constexpr uint64_t kLoadTimeoutNs = 5'000'000'000;
+
+// Maximum time to sleep; 0: no limit.
+struct Timeout {
+  uint64_t msec = 0;
+  uint64_t ns = 0;
+
+  uint64_t Shorter() const {
+    return ns == 0 || (msec != 0 && msec * 1'000'000 < ns) ? msec * 1'000'000 : ns;
+  }
+};
+
+// Runs one round while the runtime is open, or has been. Returns false if it
+// must be repeated at once.
+bool Round(ServiceWatch* watch, Timeout* timeout) {
+  Process& p = g_process;
+  Collector& c = g_collector;
+  rocattach_control* control = p.memory.control();
+  RingHandle ring = p.rings.Mine();
+  bool busy = false;
+  if (c.sdk.in_force()) {
+    timeout->ns = c.sdk.Tick(&ring);
+  } else {
+    ApplyHsaPlan(&ring);
+    timeout->ns = c.late.Tick(&ring);
+  }
+  bool recording = LoadRelaxed(&control->recording) != 0 ||
+                   c.hsa.recording.plan_kinds() != 0 || c.sdk.busy();
+  if (!c.sdk.in_force()) busy = c.hsa.Tick(&ring);
+  const bool was_stopped = LoadRelaxed(&p.self_stopped) != 0;
+  watch->Check(&p, recording);
+  // The service is back, perhaps with a plan.
+  if (was_stopped && LoadRelaxed(&p.self_stopped) == 0) return false;
+  p.rings.UpdateTotals();
+  recording = recording && LoadRelaxed(&p.self_stopped) == 0;
+  timeout->msec = busy ? kBusyTickMsec : (recording ? kQuietTickMsec : 0);
+  if (uint32_t left = c.hsa.reentry.Expire(); left != 0) timeout->msec = left;
+  return true;
+}
+
+}  // namespace
+
+void RunWorker() {
+  Process& p = g_process;
+  ServiceWatch watch;
+  const uint64_t give_up = BootNs() + kLoadTimeoutNs;
+  for (;;) {
+    const uint32_t phase = LoadAcquire(&p.phase);
+    const uint32_t command = LoadAcquire(&p.memory.control()->command);
+    Timeout timeout;
+    if (phase == kPhaseEnded || phase == kPhaseRefused) break;
+    if (phase == kPhaseNone || phase == kPhaseLoaded) {
+      if (BootNs() > give_up && !g_hsa.live.installed()) {
+        // Another thread may be inside OnLoad at this moment, which restores the
+        // environment as well: harmless.
+        p.environment.Restore();
+        break;
+      }
+      timeout.msec = BootNs() > give_up ? kOpenTickMsec : kLoadTickMsec;
+    } else if (!Round(&watch, &timeout)) {
+      continue;
+    }
+    const uint64_t sleep_ns = timeout.Shorter();
+    const bool long_sleep = sleep_ns == 0 || sleep_ns > kLongestShortSleepNs;
+    p.worker.Sleep(command, sleep_ns, long_sleep);
+  }
 }
 
 }  // namespace rocattach::collector

@@ -16,7 +16,7 @@ struct Collector {
   Process& process = g_process;
   HsaBackend& hsa = g_hsa;
   SdkBackend sdk;
-  // Counters of whole GPUs alongside the HSA backend.
+  // rocprofiler-sdk added alongside the HSA backend: device counting and API calls.
   LateSdk late;
   TinyLock plan_lock;
 };
@@ -27,14 +27,14 @@ extern Collector g_collector;
 int Start(const rocattach_collector_config* config);
 bool Load(ApiTableRoot* root);
 void Unload();
-// At exit.
+// Called at exit.
 void End();
 
-// Executes a plan with the HSA backend, if one is pending (hsa_plan.cc). `ring` is the
-// calling thread's; null while the runtime starts.
-void TakeHsaPlan(RingHandle* ring);
+// Applies a plan with the HSA backend, if one is pending. `ring` is the calling
+// thread's; null while the runtime starts.
+void ApplyHsaPlan(RingHandle* ring);
 
-// What the collector's thread does (worker_rounds.cc).
+// Body of the collector's own thread, the worker.
 void RunWorker();
 
 }  // namespace rocattach::collector

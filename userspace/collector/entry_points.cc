@@ -1,4 +1,4 @@
-// What the library exports. Nothing else is visible (collector.map).
+// Functions that the library exports. Nothing else is visible (collector.map).
 #include <stdint.h>
 
 #include "userspace/collector/collector.h"
@@ -23,7 +23,7 @@ ROCATTACH_EXPORT int rocattach_collector_start(
   rocattach::collector::ErrnoKeeper keep_errno;
   int error = rocattach::collector::Start(config);
   if (error != 0) {
-    // The service gets what has failed instead of an address, and need not wait.
+    // The service receives the failed call instead of an address, and need not wait.
     if (config != nullptr) {
       rocattach_collector_ready(
           nullptr, ROCATTACH_SETUP_FAILURE(rocattach::collector::FailedCall(), error),
@@ -43,9 +43,9 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t, uint64_t, const char* const*
       static_cast<rocattach::collector::ApiTableRoot*>(table));
 }
 
-// For rocprofiler-sdk, which finds them through ROCP_TOOL_LIBRARIES, or when it
-// searches all libraries of a process in which another tool is globally visible. Then
-// we decline, as in all cases where the SDK was not requested.
+// Entry points for rocprofiler-sdk, which finds them through ROCP_TOOL_LIBRARIES, or
+// when it searches all libraries of a process in which another tool is globally
+// visible. In either case we decline if the SDK was not requested.
 ROCATTACH_EXPORT rocattach_sdk_configure_result* rocprofiler_configure(
     uint32_t version, const char*, uint32_t priority, rocattach_sdk_client_id* client) {
   rocattach::collector::ErrnoKeeper keep_errno;

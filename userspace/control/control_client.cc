@@ -10,10 +10,10 @@
 namespace rocattach {
 namespace {
 
-// A stop waits for what its session has collected.
+// A stop waits for the data that its session has collected.
 constexpr auto kPatience = std::chrono::seconds(60);
 
-absl::Status FromGrpc(const grpc::Status& status) {
+absl::Status FromControl(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   // Only a service that ends cancels calls here.
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
@@ -56,7 +56,7 @@ absl::StatusOr<v1::StartSessionResponse> ControlClient::StartSession(
   SetDeadline(&context);
   v1::StartSessionResponse response;
   const absl::Status status =
-      FromGrpc(parts_->stub->StartSession(&context, request, &response));
+      FromControl(parts_->stub->StartSession(&context, request, &response));
   if (!status.ok()) return status;
   return response;
 }
@@ -67,7 +67,7 @@ absl::Status ControlClient::StopSession(uint64_t session) {
   v1::StopSessionRequest request;
   request.set_session(session);
   v1::StopSessionResponse response;
-  return FromGrpc(parts_->stub->StopSession(&context, request, &response));
+  return FromControl(parts_->stub->StopSession(&context, request, &response));
 }
 
 absl::StatusOr<v1::GetStatusResponse> ControlClient::GetStatus() {
@@ -75,7 +75,7 @@ absl::StatusOr<v1::GetStatusResponse> ControlClient::GetStatus() {
   SetDeadline(&context);
   v1::GetStatusResponse response;
   const absl::Status status =
-      FromGrpc(parts_->stub->GetStatus(&context, {}, &response));
+      FromControl(parts_->stub->GetStatus(&context, {}, &response));
   if (!status.ok()) return status;
   return response;
 }
@@ -87,7 +87,7 @@ absl::StatusOr<v1::GetHistoryResponse> ControlClient::GetHistory(uint32_t pid) {
   request.set_pid(pid);
   v1::GetHistoryResponse response;
   const absl::Status status =
-      FromGrpc(parts_->stub->GetHistory(&context, request, &response));
+      FromControl(parts_->stub->GetHistory(&context, request, &response));
   if (!status.ok()) return status;
   return response;
 }

@@ -16,7 +16,6 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
-#include "userspace/control/filter_proto.h"
 #include "userspace/control/session_api_server.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/control/socket_listener.h"
@@ -26,15 +25,15 @@
 namespace rocattach {
 namespace {
 
-// How long a call may still take when the service ends.
+// Time that calls still have when the service ends.
 constexpr auto kLastCalls = std::chrono::seconds(3);
 constexpr int kMaxMessageBytes = 8 << 20;  // may include counter files
-// At the same time over one connection: a program's runs, and what it asks besides.
-// More wait in the client.
+// Maximum number of simultaneous calls over one connection: a program's runs, and other
+// requests. More wait in the client.
 constexpr int kMostCalls = static_cast<int>(SessionApiServer::kMostRuns) + 64;
 
 // The codes of absl and gRPC have the same numbers.
-grpc::Status ToGrpc(const absl::Status& status) {
+grpc::Status ControlStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   if (SessionStatusOf(status) == SessionStatus::kNotInitialized) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, kServiceEnding);
@@ -101,7 +100,7 @@ class Service : public v1::Control::Service {
     SessionRequest spec;
     for (uint32_t pid : request->pids()) spec.pids.push_back(static_cast<pid_t>(pid));
     const auto catalog = CatalogOf(*request, sessions_->catalog());
-    if (!catalog.ok()) return ToGrpc(catalog.status());
+    if (!catalog.ok()) return ControlStatus(catalog.status());
     for (const v1::Filter& filter : request->filters()) {
       spec.filters.push_back(FilterFromProto(filter));
       spec.filters.back().catalog = *catalog;
@@ -112,7 +111,7 @@ class Service : public v1::Control::Service {
           {period.delay_ns(), period.duration_ns(), period.repeat()});
     }
     const absl::StatusOr<uint64_t> started = sessions_->Start(std::move(spec));
-    if (!started.ok()) return ToGrpc(started.status());
+    if (!started.ok()) return ControlStatus(started.status());
     response->set_session(*started);
     for (const SessionInfo& info : sessions_->List()) {
       if (info.number == *started) Fill(info, response->mutable_status());
@@ -122,7 +121,7 @@ class Service : public v1::Control::Service {
 
   grpc::Status StopSession(grpc::ServerContext*, const v1::StopSessionRequest* request,
                            v1::StopSessionResponse*) override {
-    return ToGrpc(sessions_->Stop(request->session()));
+    return ControlStatus(sessions_->Stop(request->session()));
   }
 
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
@@ -146,7 +145,7 @@ class Service : public v1::Control::Service {
       process->set_reason(description->missing_reason);
       const bool has_sdk = (description->record_kinds & ROCATTACH_PLAN_RECORD_API) != 0;
       if (has_sdk || !process->can_sample()) continue;
-      // The SDK would be added for them: not where its version does not allow that.
+      // Samples need the SDK to be added, which not every version allows.
       const absl::Status addable = CheckSdkOfProcessCanBeAdded(target.pid);
       process->set_can_sample(addable.ok());
       if (!addable.ok()) process->set_reason(std::string(addable.message()));
@@ -179,7 +178,7 @@ class Service : public v1::Control::Service {
 }  // namespace
 
 struct ControlServer::Parts {
-  std::unique_ptr<Service> service;
+  std::unique_ptr<grpc::Service> service;
   std::unique_ptr<SessionApiServer> session_api;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<SocketListener> listener;

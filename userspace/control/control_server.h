@@ -13,9 +13,9 @@ namespace rocattach {
 
 class ControlServer {
  public:
-  // Answers at `path` from now on. `sessions` must outlive it; `output` is where the
-  // run records to, for status. `history` must outlive it too; null: it has seen
-  // nothing.
+  // Answers at `path` from now on. `sessions` and `history` must outlive the server; a
+  // null `history` counts as empty. `output` is the name of the run's recording, for
+  // status requests.
   static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
       const std::string& path, SessionService* sessions, std::string output,
       const ProcessHistory* history = nullptr);

@@ -1,4 +1,4 @@
-// Which of the service's sessions are this program's.
+// The service's sessions that belong to this program.
 #ifndef ROCATTACH_USERSPACE_CONTROL_OWN_SESSIONS_H_
 #define ROCATTACH_USERSPACE_CONTROL_OWN_SESSIONS_H_
 
@@ -12,12 +12,12 @@
 
 namespace rocattach {
 
-// The service numbers sessions; a program knows its own by their handles. Thread-safe.
+// Maps the service's numbers of sessions to this program's handles. Thread-safe.
 class OwnSessions {
  public:
   void Add(uint64_t number, SessionId session);
   void Remove(uint64_t number);
-  // The error with the owner's handle instead of its number, if it is one of these.
+  // The error, with the owner named by its handle if it is a session of this program.
   absl::Status Named(const absl::Status& status) const;
 
  private:

@@ -26,7 +26,7 @@ size_t FixedBytes(SessionRecordKind kind) {
   }
 }
 
-// How many values follow, according to the record. The fixed part must be present.
+// Number of values in the record, according to it. The fixed part must be present.
 uint64_t CountersOf(const RecordHeader* record) {
   if (record->kind == SessionRecordKind::kDispatch) {
     return RecordAs<DispatchRecord>(record).values;
@@ -37,14 +37,14 @@ uint64_t CountersOf(const RecordHeader* record) {
   return 0;
 }
 
-// Whether the text that follows a trace record is what it says.
+// True if the text that follows a trace record has the length that the record states.
 bool HasItsText(const TraceRecord& record) {
   const char* text = TextOf(record);
   return text == nullptr ||
          (text[record.text_bytes - 1] == 0 && strlen(text) + 1 == record.text_bytes);
 }
 
-// Bytes of the record at the front of `rest` bytes; 0: there is none.
+// Size of the record at the front of `rest` bytes; 0: there is no valid one.
 size_t WholeRecord(const RecordHeader* record, size_t rest) {
   if (rest < sizeof(*record)) return 0;
   const size_t fixed = FixedBytes(record->kind);
@@ -74,7 +74,7 @@ void RouteRecords(const v1::RunRecords& records, RecordRouter* router) {
       router->CountLost(1);
       return;
     }
-    router->Take(record);
+    router->RouteRecord(record);
     offset += whole;
   }
 }

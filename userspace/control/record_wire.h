@@ -9,7 +9,7 @@ namespace rocattach {
 
 // Passes the records on, one by one, and counts those that were lost in transit. Record
 // sizes are checked although the service is trusted: a wrong one would corrupt this
-// program. A record that does not fit ends the message, and counts as lost too.
+// program's memory. An invalid record ends the message, and counts as lost too.
 void RouteRecords(const v1::RunRecords& records, RecordRouter* router);
 
 }  // namespace rocattach

@@ -16,8 +16,8 @@
 namespace rocattach {
 namespace {
 
-// How long the last records may take after the service has reported that they were
-// sent: a callback of the program may be slow.
+// Time limit for the last records after the service has reported that they were sent:
+// a callback of the program may be slow.
 constexpr int kSecondsForRecords = 60;
 
 }  // namespace
@@ -71,7 +71,7 @@ bool RemoteStream::Await(ServiceConnection::Stub* stub, const Awaited& what) {
 
 grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
                                      const Begin& begin) {
-  Cancel();  // a first attempt, over a connection that was lost
+  Cancel();  // ends a first attempt, over a connection that was lost
   shared_ = std::make_shared<Shared>();
   shared_->connection = connection_;
   shared_->router = router_;
@@ -100,9 +100,9 @@ absl::Status RemoteStream::Start(const Begin& begin) {
       [&](ServiceConnection::Stub* stub) { return StartOnce(stub, begin); });
 }
 
-void RemoteStream::Take(Shared* shared, const v1::RunEvent& event) {
+void RemoteStream::ConsumeEvent(Shared* shared, const v1::RunEvent& event) {
   if (event.has_names() && shared->names != nullptr) {
-    TakeNames(event.names(), shared->names.get());
+    AddSentNames(event.names(), shared->names.get());
   }
   if (event.has_records() && shared->router != nullptr) {
     RouteRecords(event.records(), shared->router.get());
@@ -133,9 +133,9 @@ absl::Status RemoteStream::Loss(const Shared& shared) {
 void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
   (void)pthread_setname_np(pthread_self(), "rocattach-reads");
   v1::RunEvent event;
-  while (shared->reader->Read(&event)) Take(shared.get(), event);
+  while (shared->reader->Read(&event)) ConsumeEvent(shared.get(), event);
   const grpc::Status end = shared->reader->Finish();
-  // A stop inside a callback has not waited for the last records.
+  // A stop inside a callback does not wait for the last records.
   if (shared->router != nullptr) shared->router->Flush();
   absl::Status loss;
   {

@@ -1,4 +1,4 @@
-// One call of the service that lasts as long as what it collects.
+// One call of the service that lasts as long as the run that it starts.
 #ifndef ROCATTACH_USERSPACE_CONTROL_REMOTE_RUN_H_
 #define ROCATTACH_USERSPACE_CONTROL_REMOTE_RUN_H_
 
@@ -50,7 +50,7 @@ class RemoteStream {
   absl::Status Check();
 
   uint64_t run() const { return started_.run(); }
-  // Its number in the service; 0: not started.
+  // The session's number in the service; 0: not started.
   uint64_t session() const { return started_.session(); }
 
  private:
@@ -62,7 +62,7 @@ class RemoteStream {
     std::shared_ptr<SessionTargetNames> names;
     Lost lost;
     grpc::ClientContext context;
-    std::unique_ptr<Reader> reader;  // the thread's
+    std::unique_ptr<Reader> reader;  // used by the thread only
     absl::Mutex mutex;
     SteadyCondVar changed;
     std::optional<v1::RunStarted> started ABSL_GUARDED_BY(mutex);
@@ -72,23 +72,23 @@ class RemoteStream {
     grpc::Status end ABSL_GUARDED_BY(mutex);
   };
   static void Read(const std::shared_ptr<Shared>& shared);
-  static void Take(Shared* shared, const v1::RunEvent& event);
-  // The end of a run that was neither stopped nor cancelled.
+  static void ConsumeEvent(Shared* shared, const v1::RunEvent& event);
+  // The error for a run that has ended, but was neither stopped nor cancelled.
   static absl::Status Loss(const Shared& shared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
 
   grpc::Status StartOnce(ServiceConnection::Stub* stub, const Begin& begin);
-  // What a call waits for, besides the end of the run.
+  // Conditions that a call waits for, besides the end of the run.
   struct Awaited {
     bool started = false;
-    uint64_t total = UINT64_MAX;  // so many records
+    uint64_t total = UINT64_MAX;  // number of records
   };
   static bool IsThere(const Shared& shared, const Awaited& what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
     return shared.ended || shared.total >= what.total ||
            (what.started && shared.started.has_value());
   }
-  // True once it is there; false if the service does not answer.
+  // True once one is met or the run has ended; false if the service does not answer.
   bool Await(ServiceConnection::Stub* stub, const Awaited& what);
   // Ends the call and the thread.
   void Cancel();

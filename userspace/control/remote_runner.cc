@@ -4,7 +4,6 @@
 
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/control/filter_proto.h"
 #include "userspace/control/remote_run.h"
 #include "userspace/control/session_wire.h"
 
@@ -13,14 +12,14 @@ namespace {
 
 using Stub = ServiceConnection::Stub;
 
-// The engine knows whether a session is active: what the service reports of its own run
-// is an error like any other.
+// Makes every error of the service's run an ERROR: whether a session is active is for
+// the engine to say.
 absl::Status AsError(const absl::Status& status) {
   if (status.ok()) return status;
   return SessionError(SessionStatus::kError, status.message());
 }
 
-// One start in the service, with the name that it has there.
+// One run in the service, registered in OwnSessions by its number there.
 class NamedStream {
  public:
   NamedStream(std::shared_ptr<ServiceConnection> connection,

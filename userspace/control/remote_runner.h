@@ -15,7 +15,7 @@ namespace rocattach {
 
 class RemoteRunner : public SessionRunner {
  public:
-  // Nothing is connected before the first call.
+  // Does not connect before the first call.
   explicit RemoteRunner(std::string socket)
       : connection_(std::make_shared<ServiceConnection>(std::move(socket))),
         own_(std::make_shared<OwnSessions>()) {}

@@ -34,7 +34,7 @@ void RunNames::Add(const RecordHeader* record, Sent* sent, v1::RunNames* out) {
   if (record->kind == SessionRecordKind::kDispatch) {
     const uint32_t kernel = RecordAs<DispatchRecord>(record).kernel_id;
     if (sent->kernels.contains(kernel)) return;
-    // One that is not known yet is looked for again with the next record.
+    // A name that is not known yet is looked up again for the next record.
     const std::optional<std::string> name = sent->names->Kernel(kernel);
     if (!name.has_value()) return;
     sent->kernels.insert(kernel);
@@ -90,7 +90,7 @@ void RunNames::Ended(pid_t pid) {
   sent_.erase(pid);
 }
 
-void TakeNames(const v1::RunNames& sent, SessionTargetNames* names) {
+void AddSentNames(const v1::RunNames& sent, SessionTargetNames* names) {
   const std::shared_ptr<TargetNames> target =
       names->FindOrAdd(static_cast<pid_t>(sent.pid()));
   for (const v1::RunNames::Kernel& kernel : sent.kernels()) {

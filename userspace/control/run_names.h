@@ -1,4 +1,4 @@
-// Which names a run's client needs next.
+// The names that a run's client needs next.
 #ifndef ROCATTACH_USERSPACE_CONTROL_RUN_NAMES_H_
 #define ROCATTACH_USERSPACE_CONTROL_RUN_NAMES_H_
 
@@ -22,11 +22,11 @@ namespace rocattach {
 // Tracks what has been sent to one client. Thread-safe.
 class RunNames {
  public:
-  // The names that these records need and that the client does not have; `known` may be
-  // null. To be sent before the records.
+  // Returns the names that these records need and the client does not have; `known` may
+  // be null. They must be sent before the records.
   std::vector<v1::RunNames> For(const RecordHeader* begin, const RecordHeader* end,
                                 const SessionTargetNames* known);
-  // Another process may get the pid.
+  // Call when a process has ended: another one may get its ID.
   void Ended(pid_t pid);
 
  private:
@@ -42,8 +42,8 @@ class RunNames {
   std::map<pid_t, Sent> sent_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The other side: adds what was sent to the names of a session.
-void TakeNames(const v1::RunNames& sent, SessionTargetNames* names);
+// The client's side: adds the names that were sent to those of a session.
+void AddSentNames(const v1::RunNames& sent, SessionTargetNames* names);
 
 }  // namespace rocattach
 

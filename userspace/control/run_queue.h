@@ -1,4 +1,4 @@
-// What a run has collected and its client has not read.
+// Data that a run has collected and its client has not read yet.
 #ifndef ROCATTACH_USERSPACE_CONTROL_RUN_QUEUE_H_
 #define ROCATTACH_USERSPACE_CONTROL_RUN_QUEUE_H_
 
@@ -20,21 +20,21 @@ namespace rocattach {
 // does not read must not delay the thread that drains the targets' memory.
 class RunQueue {
  public:
-  // Records beyond this are lost, and counted.
+  // Records beyond this limit are lost, and counted.
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
   void PushRecords(const RecordHeader* begin, const RecordHeader* end);
-  // Names for the records that follow. They are not lost.
+  // Adds names for the records that follow. The limit does not apply to them.
   void PushNames(v1::RunNames names);
   void PushEnded(ProcessId target);
-  // Ends the queue: what is added afterwards is lost.
+  // Ends the queue: records that are added afterwards are lost.
   void Close();
 
   // The next event; nullopt if none arrived in time, or the queue has ended.
   std::optional<v1::RunEvent> Pop(std::chrono::milliseconds patience);
-  // Closed, and everything has been taken.
+  // True if the queue was closed and everything has been taken.
   bool finished() const;
-  // Records that were added, lost ones included.
+  // Number of records that were added, lost ones included.
   uint64_t total() const;
 
  private:

@@ -15,13 +15,13 @@ namespace rocattach {
 // The default socket of a service.
 inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
 
-// The socket that users mean who name none: ROCATTACH_SOCKET if it is set, else the
-// default. Not in set-user-ID programs: their callers could choose the service.
+// The socket to use if the user names none: ROCATTACH_SOCKET if it is set, else the
+// default. Set-user-ID programs ignore the variable: a caller could choose the service.
 std::string ControlSocket();
 
-// The socket of the service at `path`; errors as below.
+// Connects to the service at `path`; errors as below.
 absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path);
-// A channel over it, which does not connect again when the service goes away.
+// Makes a channel over it, which does not connect again when the service goes away.
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket);
 
 // UNAVAILABLE, with a remedy, if no service answers at `path`. The channel does not

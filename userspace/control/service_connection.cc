@@ -1,25 +1,29 @@
 #include "userspace/control/service_connection.h"
 
 #include <grpc/support/time.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/control/child_closes.h"
 #include "userspace/control/service_channel.h"
 #include "userspace/control/session_wire.h"
 
 namespace rocattach {
 namespace {
 
-// Of a service that answers meanwhile: a stop waits for what its session has collected.
+// For a service that answers meanwhile: a stop waits for its session's data.
 constexpr absl::Duration kLongestCall = absl::Seconds(60);
-// How long a call waits before the service is asked whether it is there, and how long
-// that answer may take.
+// Time for which a call waits before the service is asked whether it is there, and time
+// limit for its answer.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr absl::Duration kAnswerPatience = absl::Seconds(4);
-// The same for a service that has not answered just before.
+// The same for a service that has recently not answered.
 constexpr absl::Duration kShortPatience = absl::Milliseconds(100);
 constexpr absl::Duration kShortAnswerPatience = absl::Milliseconds(300);
 constexpr absl::Duration kSilence = absl::Seconds(10);
@@ -31,6 +35,65 @@ gpr_timespec After(absl::Duration duration) {
       gpr_time_from_millis(absl::ToInt64Milliseconds(duration), GPR_TIMESPAN));
 }
 
+// Descriptors that children of fork() must not keep.
+struct Descriptor {
+  int fd = -1;
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  bool IsSame() const {
+    struct stat now;
+    return fstat(fd, &now) == 0 && now.st_dev == device && now.st_ino == inode;
+  }
+};
+
+// Global, since handlers of fork() have no argument. Not absl::Mutex: if a child finds
+// the mutex locked, it must be able to initialise it again.
+struct Closes {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  std::vector<Descriptor> descriptors;  // guarded by mutex
+};
+Closes& TheCloses() {
+  static Closes* closes = new Closes;  // never destroyed: exiting programs may fork
+  return *closes;
+}
+
+// The list must not be changing while fork() copies it.
+void BeforeFork() {
+  pthread_mutex_lock(&TheCloses().mutex);
+}
+void AfterForkInParent() {
+  pthread_mutex_unlock(&TheCloses().mutex);
+}
+void AfterForkInChild() {
+  Closes& closes = TheCloses();
+  pthread_mutex_init(&closes.mutex, nullptr);
+  for (const Descriptor& descriptor : closes.descriptors) {
+    if (descriptor.IsSame()) close(descriptor.fd);
+  }
+  closes.descriptors.clear();  // its own children have nothing to close
+}
+
+// Makes children of fork() close their copy of `fd` before fork() returns in them: as
+// long as a child has the socket, the other end of the connection would not notice that
+// this process has ended. Does not own the descriptor; if it has been closed, and its
+// number belongs to another file by now, that file is left alone.
+void CloseInChildren(int fd) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] {
+    TheCloses();
+    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  });
+  struct stat info;
+  if (fstat(fd, &info) != 0) return;
+  Closes& closes = TheCloses();
+  pthread_mutex_lock(&closes.mutex);
+  std::erase_if(closes.descriptors,
+                [](const Descriptor& descriptor) { return !descriptor.IsSame(); });
+  closes.descriptors.push_back({fd, info.st_dev, info.st_ino});
+  pthread_mutex_unlock(&closes.mutex);
+}
+
 }  // namespace
 
 void ServiceConnection::SetDeadline(grpc::ClientContext* context) {
@@ -38,8 +101,8 @@ void ServiceConnection::SetDeadline(grpc::ClientContext* context) {
 }
 
 bool ServiceConnection::Broke(const grpc::Status& status) {
-  // gRPC says one or the other of a connection that the service's death closed; the
-  // service itself says neither without details.
+  // gRPC returns one of these codes if the service's death has closed a connection; the
+  // service itself returns neither without details.
   return status.error_details().empty() &&
          (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
           status.error_code() == grpc::StatusCode::UNKNOWN);
@@ -53,7 +116,7 @@ absl::Duration ServiceConnection::Patience() const {
   return silent() ? kShortPatience : kPatience;
 }
 
-void ServiceConnection::Note(bool answered) {
+void ServiceConnection::SetAnswered(bool answered) {
   silent_until_ns_ =
       answered ? 0
                : BootNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kSilence));
@@ -74,7 +137,7 @@ bool ServiceConnection::Answers(Stub* stub) {
   v1::HelloResponse response;
   const grpc::Status status = stub->Hello(&context, {}, &response);
   const bool answered = status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
-  Note(answered);
+  SetAnswered(answered);
   return answered;
 }
 
@@ -98,7 +161,7 @@ bool ServiceConnection::Await(Stub* stub, grpc::CompletionQueue* queue,
     (void)queue->Next(&tag, &ok);
     return false;
   }
-  Note(true);
+  SetAnswered(true);
   return true;
 }
 
@@ -114,10 +177,10 @@ absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Conn
   v1::HelloResponse response;
   const grpc::Status status = stub->Hello(&context, {}, &response);
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    Note(false);
+    SetAnswered(false);
     return FromGrpc(NoAnswer());
   }
-  Note(true);
+  SetAnswered(true);
   RETURN_IF_ERROR(FromGrpc(status));
   if (response.record_layout() != kRecordFormat) {
     return SessionError(

@@ -1,5 +1,5 @@
-// A program's connection to the service: opened when it is needed, and reopened when it
-// broke.
+// A program's connection to the service: opened when it is needed, and reopened after
+// it broke.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 #define ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 
@@ -23,8 +23,8 @@ namespace rocattach {
 
 // Thread-safe. Errors carry a SessionStatus. A call waits for as long as the service
 // needs, but not for a service that is stopped (SIGSTOP), frozen or hanging: while a
-// call waits, the service is asked every second whether it is there, and if it does not
-// answer that within some seconds, the call is cancelled.
+// call waits, the service is asked every second to answer, and if it does not do so
+// within some seconds, the call is cancelled.
 class ServiceConnection {
  public:
   using Stub = v1::SessionApi::Stub;
@@ -35,7 +35,7 @@ class ServiceConnection {
 
   explicit ServiceConnection(std::string socket) : socket_(std::move(socket)) {}
 
-  // Makes a call that `begin` begins. If the connection is lost, makes it once more
+  // Makes the call that `begin` starts. If the connection is lost, makes it once more
   // over a new one, since the service may have been restarted.
   template <typename Response>
   absl::Status Call(const Begin<Response>& begin, Response* response) {
@@ -53,14 +53,14 @@ class ServiceConnection {
   // The same for calls of any kind. `call` may return NoAnswer().
   absl::Status Ask(const std::function<grpc::Status(Stub*)>& call);
 
-  // Whether a call ended because its connection did.
+  // True if a call ended because its connection was lost.
   static bool Broke(const grpc::Status& status);
-  // False if the service does not answer in time. Whether the connection is whole is
-  // not the question: a call over a broken one fails by itself.
+  // False if the service does not answer in time. True over a broken connection: a call
+  // over it fails by itself.
   bool Answers(Stub* stub);
-  // The same over the present connection.
+  // The same over the current connection.
   bool Answers();
-  // How long a call may wait before the next Answers().
+  // Time that a call may wait before the next Answers().
   absl::Duration Patience() const;
 
   // The status of a call that timed out.
@@ -72,17 +72,17 @@ class ServiceConnection {
   // Waits for the queue's only event. False if the call was cancelled because the
   // service did not answer.
   bool Await(Stub* stub, grpc::CompletionQueue* queue, grpc::ClientContext* context);
-  // The connection, and whether it is new.
+  // The connection, opened if necessary; sets `is_new`.
   absl::StatusOr<std::shared_ptr<Stub>> Get(bool* is_new) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::shared_ptr<Stub>> Connect();
   void Drop(const std::shared_ptr<Stub>& stub) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Notes that the service has, or has not, answered.
-  void Note(bool answered);
+  // Sets whether the service has answered the last call.
+  void SetAnswered(bool answered);
   bool silent() const;
 
   const std::string socket_;
-  // A service that did not answer is given little time for some seconds: calls that
-  // follow each other must not each wait.
+  // Until then, a service that did not answer gets less time, so that calls that follow
+  // each other do not each wait long.
   std::atomic<uint64_t> silent_until_ns_ = 0;
   absl::Mutex mutex_;
   std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);

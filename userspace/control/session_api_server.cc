@@ -8,18 +8,17 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/version.h"
-#include "userspace/control/filter_proto.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/engine_state.h"
 
 namespace rocattach {
 namespace {
 
-// How long a record may wait in the service to be sent together with others.
+// Maximum time for which a record waits in the service to be sent with others.
 constexpr std::chrono::milliseconds kTick(10);
 
-// What a client is told. A service that is ending has closed its sessions: to a client,
-// NOT_INITIALIZED would mean its own library.
+// The status for a client. A service that is ending has closed its sessions: to a
+// client, NOT_INITIALIZED would mean its own library.
 grpc::Status Answer(const absl::Status& status) {
   if (!status.ok() && SessionStatusOf(status) == SessionStatus::kNotInitialized) {
     return ToGrpc(SessionError(SessionStatus::kError, kServiceEnding));
@@ -89,7 +88,7 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
       sessions_->engine().buffers().Tick(BootNs());
     }
   }
-  // Without a client, nothing else would end it.
+  // If the client is gone, nothing else would end the run.
   if (!run->asked) End(run).IgnoreError();
   absl::MutexLock lock(&mutex_);
   runs_.erase(run->number);

@@ -19,7 +19,7 @@ namespace rocattach {
 
 class SessionApiServer : public v1::SessionApi::Service {
  public:
-  // Runs at the same time; each has a thread while it runs.
+  // Maximum number of simultaneous runs; each has a thread while it runs.
   static constexpr size_t kMostRuns = 64;
 
   // `sessions` must outlive it.
@@ -52,16 +52,16 @@ class SessionApiServer : public v1::SessionApi::Service {
   struct ActiveRun {
     uint64_t number = 0;
     RunQueue queue;
-    RunNames names;                   // that the client has
-    uint64_t session = 0;             // of SessionService; 0: none
-    SessionId device = {};            // of its engine; none: a session's run
+    RunNames names;                   // names that the client has
+    uint64_t session = 0;             // number in SessionService; 0: none
+    SessionId device = {};            // ID in its engine; none: a session's run
     std::atomic<bool> asked = false;  // the client has requested its end
   };
 
   absl::StatusOr<std::shared_ptr<ActiveRun>> NewRun();
   absl::StatusOr<std::shared_ptr<ActiveRun>> Find(const v1::RunNumber& number);
   absl::Status End(ActiveRun* run);
-  // Sends what the run collects until it ends, and forgets it.
+  // Sends what the run collects until it ends, and then removes it.
   grpc::Status Pump(grpc::ServerContext* context, ActiveRun* run,
                     grpc::ServerWriter<v1::RunEvent>* writer);
 

@@ -1,6 +1,8 @@
 #include "userspace/control/session_wire.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -9,17 +11,60 @@
 namespace rocattach {
 namespace {
 
-// A message travels in a header, of which there is room for 8 KiB; beyond that, the
-// call fails without any status of ours. Other characters than ASCII take three times
-// their bytes.
+// A message is sent in a header, which has room for 8 KiB; if it is longer, the call
+// fails without a status of ours. Characters other than ASCII take three times their
+// number of bytes.
 constexpr size_t kMostMessageBytes = 2000;
+
+// The protocol uses the numbers of the C API.
+static_assert(int{v1::FILTER_KIND_DISPATCHES} ==
+              static_cast<int>(FilterKind::kDispatchTimestamps));
+static_assert(int{v1::FILTER_KIND_COUNTERS} == static_cast<int>(FilterKind::kCounters));
+static_assert(int{v1::FILTER_KIND_API} == static_cast<int>(FilterKind::kApiTrace));
+static_assert(int{v1::FILTER_KIND_SAMPLES} ==
+              static_cast<int>(FilterKind::kCountersSampler));
+static_assert(int{v1::TRACE_DOMAIN_HSA} == static_cast<int>(TraceDomain::kHsaApi));
+static_assert(int{v1::TRACE_DOMAIN_MEMORY_COPIES} ==
+              static_cast<int>(TraceDomain::kMemoryCopies));
+static_assert(int{v1::TRACE_DOMAIN_HIP} == static_cast<int>(TraceDomain::kHipApi));
+static_assert(int{v1::TRACE_DOMAIN_MARKERS} == static_cast<int>(TraceDomain::kMarkers));
+static_assert(int{v1::TRACE_DOMAIN_RCCL} == static_cast<int>(TraceDomain::kRcclApi));
+static_assert(int{v1::TRACE_DOMAIN_SCRATCH_MEMORY} ==
+              static_cast<int>(TraceDomain::kScratchMemory));
+
+using Words = google::protobuf::RepeatedPtrField<std::string>;
+using Ranges = google::protobuf::RepeatedPtrField<v1::NumberRange>;
+
+void Put(const std::vector<std::string>& from, Words* to) {
+  to->Add(from.begin(), from.end());
+}
+
+void Put(const std::vector<NumberRange>& from, Ranges* to) {
+  for (const NumberRange& range : from) {
+    v1::NumberRange* out = to->Add();
+    out->set_first(range.first);
+    out->set_last(range.last);
+  }
+}
+
+std::vector<std::string> Get(const Words& words) {
+  return {words.begin(), words.end()};
+}
+
+std::vector<NumberRange> Get(const Ranges& ranges) {
+  std::vector<NumberRange> list;
+  for (const v1::NumberRange& range : ranges) {
+    list.push_back({range.first(), range.last()});
+  }
+  return list;
+}
 
 }  // namespace
 
 std::string WireMessage(absl::string_view message) {
   if (message.size() <= kMostMessageBytes) return std::string(message);
   size_t end = kMostMessageBytes;
-  // Not within a character.
+  // Do not cut within a character.
   while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;
   return absl::StrCat(message.substr(0, end), "…");
 }
@@ -66,6 +111,76 @@ absl::Status FromGrpc(const grpc::Status& status) {
   absl::Status result = SessionError(static_cast<SessionStatus>(number), message);
   if (detail.owner() != 0) SetSessionOwner(detail.owner(), &result);
   return result;
+}
+
+v1::Filter FilterToProto(const FilterSpec& spec) {
+  v1::Filter out;
+  out.set_kind(static_cast<v1::FilterKind>(spec.kind));
+  v1::Selection* selection = out.mutable_selection();
+  Put(spec.selection.gpus, selection->mutable_gpus());
+  Put(spec.selection.kernel_include, selection->mutable_kernel_include());
+  Put(spec.selection.kernel_exclude, selection->mutable_kernel_exclude());
+  Put(spec.selection.dispatches, selection->mutable_dispatches());
+  Put(spec.selection.iterations, selection->mutable_iterations());
+  Put(spec.selection.hsa_functions, selection->mutable_hsa_functions());
+  Put(spec.selection.hip_functions, selection->mutable_hip_functions());
+  for (const auto& group : spec.counters) {
+    Put(group, out.add_counters()->mutable_names());
+  }
+  Put(spec.optional, out.mutable_optional_counters());
+  out.set_single_pass(spec.single_pass);
+  out.set_keep_groups(spec.keep_groups);
+  out.set_rotation_iterations(spec.rotation_iterations);
+  out.set_rotation_ns(spec.rotation_ns);
+  for (TraceDomain domain : spec.api_domains) {
+    out.add_api_domains(static_cast<v1::TraceDomain>(domain));
+  }
+  for (TraceDomain domain : spec.optional_domains) {
+    out.add_optional_domains(static_cast<v1::TraceDomain>(domain));
+  }
+  out.set_instances(spec.instances);
+  out.set_arguments(spec.arguments);
+  out.set_sample_interval_ns(spec.sample_interval_ns);
+  out.set_sample_duration_ns(spec.sample_duration_ns);
+  out.set_sample_delay_ns(spec.sample_delay_ns);
+  out.set_sample_gpu(static_cast<uint32_t>(spec.sample_gpu_index + 1));
+  return out;
+}
+
+FilterSpec FilterFromProto(const v1::Filter& filter) {
+  FilterSpec spec;
+  spec.kind = static_cast<FilterKind>(filter.kind());
+  const v1::Selection& selection = filter.selection();
+  spec.selection.gpus = Get(selection.gpus());
+  spec.selection.kernel_include = Get(selection.kernel_include());
+  spec.selection.kernel_exclude = Get(selection.kernel_exclude());
+  spec.selection.dispatches = Get(selection.dispatches());
+  spec.selection.iterations = Get(selection.iterations());
+  spec.selection.hsa_functions = Get(selection.hsa_functions());
+  spec.selection.hip_functions = Get(selection.hip_functions());
+  for (const v1::CounterGroup& group : filter.counters()) {
+    spec.counters.push_back(Get(group.names()));
+  }
+  spec.optional = Get(filter.optional_counters());
+  spec.single_pass = filter.single_pass();
+  spec.keep_groups = filter.keep_groups();
+  spec.rotation_iterations = std::max<uint64_t>(1, filter.rotation_iterations());
+  spec.rotation_ns = filter.rotation_ns();
+  for (int domain : filter.api_domains()) {
+    spec.api_domains.push_back(static_cast<TraceDomain>(domain));
+  }
+  for (int domain : filter.optional_domains()) {
+    spec.optional_domains.push_back(static_cast<TraceDomain>(domain));
+  }
+  spec.instances = filter.instances();
+  spec.arguments = filter.arguments();
+  spec.sample_interval_ns = filter.sample_interval_ns();
+  spec.sample_duration_ns = filter.sample_duration_ns();
+  spec.sample_delay_ns = filter.sample_delay_ns();
+  // A number that does not fit an int names no GPU either.
+  constexpr uint32_t kMost = INT32_MAX;
+  spec.sample_gpu_index = static_cast<int>(std::min(filter.sample_gpu(), kMost)) - 1;
+  return spec;
 }
 
 }  // namespace rocattach

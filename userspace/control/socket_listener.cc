@@ -22,7 +22,7 @@
 namespace rocattach {
 namespace {
 
-// How long to wait for descriptors or memory before the next connection is accepted.
+// Pause before the next connection is accepted if descriptors or memory are lacking.
 constexpr int kScarceMsec = 100;
 
 absl::StatusOr<sockaddr_un> Address(const std::string& path) {

@@ -18,19 +18,19 @@
 
 namespace rocattach {
 
-// Whether a peer may talk to us: root, and the user that runs the service.
+// True if a peer may talk to us: root, or the user that runs the service.
 bool IsTrustedPeer(uid_t peer, uid_t self);
 
-// Connections that are open, whoever owns their descriptors in this process by now: a
-// descriptor that is another file's, or none, was closed. Not thread-safe.
+// Open connections, whose descriptors belong to other code of this process: if one is
+// invalid, or another file's, the connection was closed. Not thread-safe.
 class OpenConnections {
  public:
-  // At the same time, of all processes and of one. A program needs one connection; one
-  // that loses them must not use up the service's descriptors.
+  // Maximum numbers of open connections, in total and of one process. A program needs
+  // one; a program that leaks them must not use up the service's descriptors.
   static constexpr size_t kMost = 256;
   static constexpr size_t kMostOfProcess = 64;
 
-  // False if there are as many already.
+  // False if there is no room for it.
   bool Add(int fd, pid_t peer);
 
  private:
@@ -44,15 +44,15 @@ class OpenConnections {
   std::vector<Connection> connections_;
 };
 
-// Listens at a path, mode 0600, and passes on connections with a trusted peer according
-// to the kernel (SO_PEERCRED), as many as OpenConnections allows; others are closed. A
-// socket of the same user on which no
-// process listens was left by a dead service and is replaced; nothing else is.
+// Listens at a path, mode 0600, and passes on connections whose peer is trusted
+// according to the kernel (SO_PEERCRED), as many as OpenConnections allows; others are
+// closed. A socket of the same user on which no process listens was left by a dead
+// service and is replaced; nothing else is.
 class SocketListener {
  public:
   static absl::StatusOr<std::unique_ptr<SocketListener>> Listen(
       const std::string& path, std::function<void(UniqueFd)> accepted);
-  // Removes the socket, if it still is the one that was made.
+  // Removes the socket, if it still is the one that was created.
   ~SocketListener();
   SocketListener(const SocketListener&) = delete;
   SocketListener& operator=(const SocketListener&) = delete;
@@ -63,7 +63,7 @@ class SocketListener {
   SocketListener(std::string path, const struct stat& made, UniqueFd fd,
                  UniqueFd stop_fd, std::function<void(UniqueFd)> accepted);
   void Run();
-  // Accepts one connection. False if that failed for lack of something.
+  // Accepts one connection. False if it failed for lack of descriptors or memory.
   bool Accept();
 
   const std::string path_;
@@ -71,7 +71,7 @@ class SocketListener {
   const ino_t inode_;
   UniqueFd fd_, stop_fd_;
   const std::function<void(UniqueFd)> accepted_;
-  OpenConnections open_;  // of the thread
+  OpenConnections open_;  // used by the thread only
   std::thread thread_;
 };
 

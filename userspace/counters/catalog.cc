@@ -15,14 +15,13 @@
 #include "userspace/base/nearest_names.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/counters/builtin.h"
 #include "userspace/counters/definition_file.h"
 #include "userspace/counters/document.h"
 
 namespace rocattach {
 namespace {
 
-// Replaces the element of that name or appends.
+// Replaces the element of the same name, or appends the new one.
 template <typename T>
 void Put(std::vector<T>& elements, const T& element) {
   for (T& old : elements) {

@@ -37,10 +37,10 @@ class ArchitectureCounters {
   const CounterGroup* FindSection(absl::string_view name) const;
 
   // The first version of rocprofiler-sdk that has this counter or metric, such as
-  // "1.0"; of a metric, that which has all counters that it needs.
+  // "1.0"; for a metric, the first that has all counters that it needs.
   std::string Since(absl::string_view name) const;
 
-  // Counters and metrics.
+  // True for counters and metrics.
   bool Knows(absl::string_view name) const {
     return FindCounter(name) != nullptr || FindMetric(name) != nullptr;
   }
@@ -52,7 +52,7 @@ class ArchitectureCounters {
   absl::Status UnknownCounter(absl::string_view name) const;
 
   // The members of a group as counters and metrics: a block stands for all of its
-  // counters, except those that follow others.
+  // counters, except those that follow others and those that the SDK makes.
   absl::StatusOr<std::vector<std::string>> Members(const CounterGroup& group) const;
 
   // Value of a metric. `lookup` returns hardware counters and kAgentConstants; metrics
@@ -68,7 +68,7 @@ class ArchitectureCounters {
                        absl::string_view source);
 
   std::string name_;
-  std::string since_ = kFirstSdk;  // of the architecture
+  std::string since_ = kFirstSdk;  // first SDK version with the architecture
   std::vector<CounterBlock> blocks_;
   std::vector<HardwareCounter> counters_;
   std::vector<DerivedMetric> metrics_;

@@ -1,5 +1,5 @@
-// Reads counter files: our own format (see counters/*.yaml) and the one that
-// rocprofv3 takes with --extra-counters.
+// Counter files: those that are compiled in, and the reading of our own format (see
+// definitions/*.yaml) and of the one that rocprofv3 takes with --extra-counters.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_DEFINITION_FILE_H_
 #define ROCATTACH_USERSPACE_COUNTERS_DEFINITION_FILE_H_
 
@@ -17,9 +17,17 @@ namespace rocattach {
 absl::StatusOr<std::vector<CounterDefinitions>> ReadCounterDefinitions(
     const Document& document, absl::string_view source);
 
-// 1 to 63 letters, digits and underscores, not starting with a digit: what the plan's
-// table holds and every tool accepts.
+// True for 1 to 63 letters, digits and underscores, not starting with a digit: such a
+// name fits into the plan's table, and every tool accepts it.
 bool IsCounterName(absl::string_view name);
+
+// The counter files that are compiled in (generated from definitions/*.yaml).
+struct BuiltinCounterFile {
+  const char* name;  // "gfx90a.yaml"
+  const char* text;
+};
+
+std::vector<BuiltinCounterFile> BuiltinCounterFiles();
 
 }  // namespace rocattach
 

@@ -57,14 +57,14 @@ class ExpressionParser {
     }
   }
 
-  bool Take(char c) {
+  bool Consume(char c) {
     SkipSpaces();
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
     return true;
   }
 
-  absl::string_view TakeWord() {
+  absl::string_view ConsumeWord() {
     SkipSpaces();
     const size_t begin = at_;
     while (at_ < text_.size() && IsWordCharacter(text_[at_])) ++at_;
@@ -85,10 +85,10 @@ class ExpressionParser {
     if (depth > kMaxDepth) return Error("nested too deeply");
     RETURN_IF_ERROR(Product(depth));
     while (true) {
-      if (Take('+')) {
+      if (Consume('+')) {
         RETURN_IF_ERROR(Product(depth));
         Emit(Op::kAdd);
-      } else if (Take('-')) {
+      } else if (Consume('-')) {
         RETURN_IF_ERROR(Product(depth));
         Emit(Op::kSubtract);
       } else {
@@ -100,10 +100,10 @@ class ExpressionParser {
   absl::Status Product(int depth) {
     RETURN_IF_ERROR(Unary(depth));
     while (true) {
-      if (Take('*')) {
+      if (Consume('*')) {
         RETURN_IF_ERROR(Unary(depth));
         Emit(Op::kMultiply);
-      } else if (Take('/')) {
+      } else if (Consume('/')) {
         RETURN_IF_ERROR(Unary(depth));
         Emit(Op::kDivide);
       } else {
@@ -114,16 +114,16 @@ class ExpressionParser {
 
   absl::Status Unary(int depth) {
     if (depth > kMaxDepth) return Error("nested too deeply");
-    if (Take('-')) {
+    if (Consume('-')) {
       RETURN_IF_ERROR(Unary(depth + 1));
       Emit(Op::kNegate);
       return absl::OkStatus();
     }
-    if (Take('(')) {
+    if (Consume('(')) {
       RETURN_IF_ERROR(Sum(depth + 1));
-      return Take(')') ? absl::OkStatus() : Error("expected )");
+      return Consume(')') ? absl::OkStatus() : Error("expected )");
     }
-    const absl::string_view word = TakeWord();
+    const absl::string_view word = ConsumeWord();
     if (word.empty()) return Error("expected a number or a name");
     double number = 0;
     if (absl::ascii_isdigit(static_cast<unsigned char>(word[0])) || word[0] == '.') {
@@ -133,7 +133,7 @@ class ExpressionParser {
       result_.steps_.push_back({Op::kNumber, number, 0, Reduction::kSum});
       return absl::OkStatus();
     }
-    if (Take('(')) return Call(word);
+    if (Consume('(')) return Call(word);
     EmitName(word, Reduction::kSum);
     return absl::OkStatus();
   }
@@ -145,12 +145,12 @@ class ExpressionParser {
       return Error(absl::StrCat("unknown function ", function,
                                 "; there are sum, avr, min, max and reduce"));
     }
-    const absl::string_view name = TakeWord();
+    const absl::string_view name = ConsumeWord();
     if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) {
       return Error("expected the name of a counter");
     }
-    if (Take(',')) {
-      const absl::string_view second = TakeWord();
+    if (Consume(',')) {
+      const absl::string_view second = ConsumeWord();
       if (function == "reduce") {
         reduction = ReductionOf(second);
         if (!reduction.has_value()) return Error("expected sum, avr, min or max");
@@ -160,7 +160,7 @@ class ExpressionParser {
     } else if (function == "reduce") {
       return Error("expected a comma and sum, avr, min or max");
     }
-    if (!Take(')')) return Error("expected )");
+    if (!Consume(')')) return Error("expected )");
     EmitName(name, *reduction);
     return absl::OkStatus();
   }

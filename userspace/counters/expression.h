@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// How the instances of a counter are reduced to one number.
+// The way in which the instances of a counter are reduced to one number.
 enum class Reduction { kSum, kAverage, kMinimum, kMaximum };
 
 class Expression {
@@ -25,8 +25,8 @@ class Expression {
   using Lookup = std::function<std::optional<double>(const std::string& name,
                                                      Reduction reduction)>;
 
-  // Refuses what is longer than 4096 characters or nested deeper than 64. Errors give
-  // the character's position.
+  // Refuses expressions longer than 4096 characters or nested deeper than 64. Errors
+  // give the character's position.
   static absl::StatusOr<Expression> Parse(absl::string_view text);
 
   // The names in it, each once, in order of appearance.

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxRequest = 2048;
 constexpr size_t kMaxPasses = 64;
 
-// What goes into a pass as a unit: a counter, or a counter and its follower.
+// The unit that goes into a pass: a counter, or a counter and its follower.
 struct Atom {
   const HardwareCounter* leader = nullptr;
   const HardwareCounter* follower = nullptr;
@@ -34,13 +34,13 @@ struct Atom {
   }
 };
 
-// Whether `made` is `plain` added up over time.
+// True if `made` is `plain` added up over time.
 bool IsAccumulationOf(const Atom& made, const Atom& plain) {
   return made.leader->made && !plain.leader->made &&
          made.leader->name == absl::StrCat(plain.leader->name, "_ACCUM");
 }
 
-// The request in terms of hardware.
+// The request in terms of hardware counters.
 struct Request {
   std::vector<Atom> atoms;
   // Atoms that should be together: those of metrics, then those of groups.
@@ -95,7 +95,7 @@ class RequestBuilder {
   static constexpr size_t kNone = SIZE_MAX;
   using Key = std::pair<std::string, std::string>;
 
-  // A counter is also measured with its follower: the plain one is not needed then.
+  // Drops plain counters that are measured together with their followers as well.
   void MergePlainIntoGlued() {
     std::vector<Atom>& atoms = request_.atoms;
     std::vector<size_t> target(atoms.size());
@@ -197,7 +197,7 @@ class Packing {
     }
   }
 
-  // First fit by decreasing size; false if there is no room for something.
+  // First fit by decreasing size; false if there is no room for an atom.
   bool PlaceRest() {
     std::vector<size_t> rest;
     for (size_t atom = 0; atom < atoms_->size(); ++atom) {
@@ -270,7 +270,7 @@ class Packing {
 
   bool Fits(size_t pass, const Atom& atom) const {
     if (used_[pass][atom.block] + atom.slots() > limits_[atom.block]) return false;
-    // rocprofiler-sdk 1.0 gives each the sum of both.
+    // rocprofiler-sdk 1.0 returns the sum of both for each of them.
     for (size_t other : held_[pass]) {
       if (IsAccumulationOf(atom, At(other)) || IsAccumulationOf(At(other), atom)) {
         return false;
@@ -315,10 +315,10 @@ size_t LowerBound(const ArchitectureCounters& architecture,
   return bound;
 }
 
-// Places bundles in a given order, metrics first, then places the remaining atoms.
+// Places bundles in a given order, metrics first, then the remaining atoms.
 struct Attempt {
   Packing packing;
-  size_t metrics = 0, groups = 0;  // granted
+  size_t metrics = 0, groups = 0;  // bundles granted
 };
 
 Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
@@ -348,7 +348,7 @@ Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
 
 absl::StatusOr<std::vector<CounterPass>> Pack(const ArchitectureCounters& architecture,
                                               const Request& request) {
-  // Which bundles fit together is a hard problem; some orders work well.
+  // Finding the most bundles that fit is a hard problem; some orders work well.
   constexpr uint32_t kAttempts = 32;
   if (request.atoms.empty()) return std::vector<CounterPass>();
   for (size_t count = LowerBound(architecture, request.atoms); count <= kMaxPasses;
@@ -371,7 +371,7 @@ absl::StatusOr<std::vector<CounterPass>> Pack(const ArchitectureCounters& archit
       absl::StrCat("the request takes more than ", kMaxPasses, " passes"));
 }
 
-// Which block made more than one pass necessary, in words.
+// Says in words which block made more than one pass necessary.
 std::string Shortage(const ArchitectureCounters& architecture, const Request& request) {
   std::map<std::string, uint32_t> slots;
   for (const Atom& atom : request.atoms) slots[atom.leader->block] += atom.slots();

@@ -35,18 +35,18 @@ struct PassOptions {
   bool keep_groups = false;
 };
 
-// What is measured together.
+// Counters that are measured together.
 struct CounterPass {
   CounterNames counters;  // hardware counters, a follower right after its leader
 };
 
-// A requested name and where its value comes from.
+// A requested name, and the passes that its value comes from.
 struct PlannedValue {
   std::string name;
   bool metric = false;
   // Passes that measure all it needs. Empty for a metric that is complete in no pass:
-  // such a value is mixed, computed from means over different dispatches, and marked
-  // so.
+  // such a value is mixed, computed from means over different dispatches, and marked as
+  // such.
   std::vector<size_t> passes;
   bool mixed() const { return passes.empty(); }
 };
@@ -54,7 +54,7 @@ struct PlannedValue {
 struct PassAssignment {
   std::string architecture;
   std::vector<CounterPass> passes;
-  std::vector<PlannedValue> values;  // the request, each name once, in its order
+  std::vector<PlannedValue> values;  // the requested names, each once, in their order
 };
 
 // Names come from --pmc, sets, sections and files; unknown ones are COUNTER_NOT_FOUND

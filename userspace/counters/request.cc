@@ -38,7 +38,7 @@ std::vector<std::string> BlockNames(const ArchitectureCounters& architecture) {
   return names;
 }
 
-// The section of that number; else everything below it: "--block 3.1" means 3.1.1,
+// The section with that number; else all sections below it: "--block 3.1" means 3.1.1,
 // 3.1.2 …
 std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architecture,
                                           absl::string_view name) {
@@ -55,7 +55,7 @@ std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architectu
 
 // ROCm's compute profiler numbers each metric of a table: 5.1.1 is the second one of
 // table 5.1. Not all of them are known; the others stand for their table, or for their
-// section if it has no tables of its own. Empty if there is no such one around the
+// section if it has no tables of its own. Empty if neither of these is known for the
 // metric.
 std::vector<const CounterGroup*> SectionsAround(
     const ArchitectureCounters& architecture, absl::string_view metric) {
@@ -85,7 +85,7 @@ bool IsMetricNumber(absl::string_view name) {
   });
 }
 
-// The group of that kind and name, if the architecture has it.
+// The counters of the block, section or metric of that name, if there is one.
 absl::StatusOr<CounterNames> BlockMembers(const ArchitectureCounters& architecture,
                                           const std::string& name) {
   CounterNames names;

@@ -1,4 +1,4 @@
-// How users name counters: --pmc groups, --set and --block.
+// Names of counters as users give them: --pmc groups, --set and --block.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
 #define ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
 
@@ -21,7 +21,7 @@ struct CounterOptions {
   std::vector<std::string> blocks;
 };
 
-// Words separated by spaces or commas.
+// Splits words that are separated by spaces or commas.
 CounterNames SplitCounters(absl::string_view text);
 
 // The groups that the options request on one architecture. Unknown names are

@@ -48,7 +48,7 @@ DoctorVerdict DoctorReport::verdict() const {
   CheckState worst = CheckState::kOk;
   for (const Check& check : checks) worst = std::max(worst, check.state);
   if (worst == CheckState::kFailed) return DoctorVerdict::kNone;
-  // What was not checked may be missing, so the verdict is not "full".
+  // An item that was not checked may be missing, so the verdict is not "full".
   if (worst >= CheckState::kUnchecked) return DoctorVerdict::kPartial;
   return DoctorVerdict::kFull;
 }

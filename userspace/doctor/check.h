@@ -1,4 +1,4 @@
-// What one check of 'rocattach doctor' found, and what all of them mean together.
+// The finding of one check of 'rocattach doctor', and the verdict from all of them.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_CHECK_H_
 #define ROCATTACH_USERSPACE_DOCTOR_CHECK_H_
 
@@ -31,13 +31,13 @@ struct CheckItem {
 struct Check {
   std::string name = {};  // stable, lower case, words joined by '-'
   CheckState state = CheckState::kOk;
-  std::string found = {};    // what was found, in a few words
-  std::string meaning = {};  // what it means for profiling; may be empty if it passed
+  std::string found = {};    // the finding, in a few words
+  std::string meaning = {};  // its meaning for profiling; may be empty if passed
   std::string remedy = {};   // how to fix it; empty if there is nothing to fix
   std::vector<CheckItem> items = {};
 };
 
-// How well attaching works on a machine.
+// The verdict on how well attaching works on a machine.
 enum class DoctorVerdict : uint8_t {
   kFull = 0,     // everything needed is available
   kPartial = 1,  // degraded: it works, with limitations
@@ -57,7 +57,7 @@ struct DoctorReport {
 
   DoctorVerdict verdict() const;
   int exit_status() const;
-  // The check of that name, null if there is none.
+  // The check with that name; null if there is none.
   const Check* Find(absl::string_view name) const;
 };
 

@@ -21,7 +21,7 @@
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/service/collector_search.h"
+#include "userspace/watch/collector_file.h"
 
 namespace rocattach {
 namespace {

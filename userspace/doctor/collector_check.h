@@ -9,16 +9,16 @@
 
 namespace rocattach {
 
-// No target has an older C library than this one of 2012.
+// The oldest C library that targets are expected to have, from 2012.
 inline constexpr char kOldestGlibc[] = "GLIBC_2.17";
 
-// "collector": is it found (`given` as by --collector, empty for the usual places),
-// does it have the functions to probe, which C library does it need, can every user
-// read it, does it load?
+// "collector": whether it is found (`given`: as for --collector; empty: in the usual
+// places), has the functions to probe, can be read by every user, and loads; and which
+// C library it needs.
 Check CheckCollector(const std::string& given);
 
-// Loads and unloads a library in a child of this process, so that nothing of it
-// remains.
+// Loads and unloads a library in a child of this process, so that it has no effect on
+// this process.
 absl::Status TryLoad(const std::string& path);
 
 // An empty string if any user can read the file at `path` and reach it; otherwise the

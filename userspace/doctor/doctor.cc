@@ -13,7 +13,6 @@
 #include "userspace/doctor/library_checks.h"
 #include "userspace/doctor/privilege_checks.h"
 #include "userspace/doctor/self_tests.h"
-#include "userspace/watch/library_path.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/translated_processes.h"
 
@@ -59,7 +58,7 @@ DoctorReport RunDoctor(const DoctorOptions& options) {
 
   LibraryScanOptions scan_options;
   scan_options.extra_paths = options.libraries;
-  // Where rocattach-watch looks as well.
+  // The places where rocattach-watch looks as well.
   for (std::string& place : LibraryPathPlaces()) {
     scan_options.usual_places.push_back(std::move(place));
   }

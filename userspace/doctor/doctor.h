@@ -22,7 +22,7 @@ struct DoctorOptions {
 // probe. Call it from a process with one thread: it forks.
 DoctorReport RunDoctor(const DoctorOptions& options);
 
-// The checks that only read files, for the machine below a root of its own.
+// Runs only the checks that read files, on the machine below a root directory.
 DoctorReport ReadMachine(const Machine& machine, const std::string& kernel_release,
                          const std::string& kernel_machine);
 

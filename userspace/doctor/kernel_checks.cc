@@ -51,7 +51,7 @@ absl::string_view ChosenWord(absl::string_view text) {
   return text.substr(begin + 1, end - begin - 1);
 }
 
-// The median of a few reads of the clock that every record is stamped with.
+// Median cost, in nanoseconds, of reading the clock that timestamps every record.
 uint64_t ClockReadNs() {
   constexpr int kReads = 200;
   std::vector<uint64_t> rounds;
@@ -192,7 +192,7 @@ Check CheckUnprivilegedBpf(const Machine& machine) {
 }
 
 std::string TryCollectorMemory() {
-  // The same two forms as the collector, which must work on kernels before and after
+  // The same two calls as in the collector, which must work on kernels before and after
   // MFD_NOEXEC_SEAL.
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   UniqueFd fd(static_cast<int>(
@@ -292,7 +292,7 @@ Check CheckClock(const Machine& machine) {
   check.found =
       absl::StrFormat("%s, %d ns per reading",
                       source.ok() ? source->c_str() : "unknown source", cost_ns);
-  // Those that the vDSO reads without a system call.
+  // The clock sources that the vDSO reads without a system call.
   bool fast = source.ok() && (*source == "tsc" || *source == "kvm-clock" ||
                               *source == "hyperv_clocksource_tsc_page");
   if (fast) {

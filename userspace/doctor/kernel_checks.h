@@ -1,5 +1,5 @@
-// Checks of the kernel and its settings. Each takes what it judges as text, so that it
-// can be tested without such a kernel.
+// Checks of the kernel and its settings. Each takes its input as text or files, so that
+// it can be tested without such a kernel.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_KERNEL_CHECKS_H_
 #define ROCATTACH_USERSPACE_DOCTOR_KERNEL_CHECKS_H_
 
@@ -22,7 +22,7 @@ struct KernelVersion {
 // none.
 std::optional<KernelVersion> ParseKernelVersion(absl::string_view release);
 
-// "kernel": uname's release and machine against what the programs need.
+// "kernel": uname's release and machine, compared with what the programs need.
 Check CheckKernel(absl::string_view release, absl::string_view machine);
 
 // "btf": the kernel's type information.
@@ -34,22 +34,22 @@ Check CheckUprobeSource(const Machine& machine);
 // "lockdown": /sys/kernel/security/lockdown, "none [integrity] confidentiality".
 Check CheckLockdown(const Machine& machine);
 
-// "unprivileged-bpf": kernel.unprivileged_bpf_disabled; does not matter to those who
-// have the capabilities.
+// "unprivileged-bpf": kernel.unprivileged_bpf_disabled, which does not matter to a
+// process that has the capabilities.
 Check CheckUnprivilegedBpf(const Machine& machine);
 
 // "memfd": vm.memfd_noexec, and whether the memory that the collector needs can be
 // created.
 Check CheckMemfd(const Machine& machine);
 
-// The collector's memory, tried in this process: an empty string, or what failed.
+// Creates memory as the collector does; returns an empty string, or what failed.
 std::string TryCollectorMemory();
 
 // "proc-mem": boot options that forbid forced writes through /proc/PID/mem.
 Check CheckProcMem(const Machine& machine);
 
-// "translators": whether probes leave programs under Valgrind and qemu-user alone.
-// `lacking`: why not (TranslatedProcesses::WhatIsLacking).
+// "translators": whether programs under Valgrind and qemu-user are safe from probes.
+// `lacking`: the reason if they are not (TranslatedProcesses::WhatIsLacking).
 Check CheckTranslators(absl::string_view lacking);
 
 // "clock": the clock source. A slow one makes every time stamp slow.

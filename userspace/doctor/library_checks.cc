@@ -23,7 +23,7 @@ std::string Directory(absl::string_view path) {
   return std::string(path.substr(0, path.rfind('/')));
 }
 
-// The value behind `key` in a topology properties file, 0 if it is not there.
+// The value after `key` in a topology properties file; 0 if it is not there.
 uint64_t Property(absl::string_view properties, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(properties, '\n')) {
     std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
@@ -68,7 +68,7 @@ std::string MappedBy(const std::vector<pid_t>& pids) {
       absl::StrJoin(shown, ", "), pids.size() > kPidsShown ? ", …)" : ")");
 }
 
-// Of the file that was scanned, even if its path leads to another one by now.
+// Reads the file that was scanned, even if its path names another one by now.
 absl::StatusOr<ElfNeeds> NeedsOf(const LibraryCopy& copy) {
   return ReadElfNeeds(copy.file.valid() ? copy.file.ProbePath() : copy.path);
 }
@@ -92,7 +92,7 @@ CheckItem DescribeCopy(const LibraryCopy& copy) {
   return item;
 }
 
-// Where libraries are besides the usual places.
+// The directories of libraries besides the usual places.
 std::vector<std::string> Directories(const LibraryScan& scan,
                                      const std::vector<std::string>& library_path) {
   std::vector<std::string> directories = library_path;

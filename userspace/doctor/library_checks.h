@@ -14,9 +14,9 @@ namespace rocattach {
 
 // A library file found in one of the standard locations.
 struct FoundLibrary {
-  std::string path;    // as found, without links followed
-  std::string real;    // the file that it leads to
-  std::string soname;  // empty if it does not say, or does not parse
+  std::string path;    // as found, without following links
+  std::string real;    // the file after following links
+  std::string soname;  // empty if there is none, or the file cannot be parsed
 };
 
 // Files `name`*.so* in the places where HSA runtimes are looked for, and in
@@ -30,8 +30,8 @@ Check CheckGpu(const Machine& machine);
 // A KFD gfx_target_version as the name of the architecture: 90010 is gfx90a.
 std::string GfxName(uint32_t target_version);
 
-// "hsa-runtime": the copies that probes go to. `all_processes` tells whether other
-// users' processes could be looked at.
+// "hsa-runtime": the library copies that get probes. `all_processes`: other users'
+// processes could be inspected too.
 Check CheckHsaRuntimes(const LibraryScan& scan, bool all_processes);
 
 // "rocprofiler-register" and "rocprofiler-sdk", which are also looked for in the

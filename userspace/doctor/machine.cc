@@ -34,7 +34,7 @@ bool Machine::Exists(absl::string_view path) const {
 }
 
 bool Machine::CanOpen(absl::string_view path, bool for_writing) const {
-  // open, not access: effective rights count, and device cgroups are asked too.
+  // open(), not access(): it uses effective rights, and checks device cgroups too.
   return OpenFile(Full(path), (for_writing ? O_RDWR : O_RDONLY) | O_NONBLOCK).ok();
 }
 

@@ -1,5 +1,5 @@
-// The machine as files: /proc, /sys, /dev and the libraries, below a root that tests
-// can put somewhere else.
+// The machine as files: /proc, /sys, /dev and the libraries, below a root directory
+// that tests can replace.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_MACHINE_H_
 #define ROCATTACH_USERSPACE_DOCTOR_MACHINE_H_
 
@@ -13,7 +13,7 @@ namespace rocattach {
 
 class Machine {
  public:
-  // `root` goes before every path; empty for this machine.
+  // `root` is put before every path; empty for this machine.
   explicit Machine(std::string root = "") : root_(std::move(root)) {}
 
   // Reads a small file whole, at most 1 MiB of it, without the trailing newline.
@@ -21,11 +21,11 @@ class Machine {
   // The target of a symbolic link.
   absl::StatusOr<std::string> Link(absl::string_view path) const;
   bool Exists(absl::string_view path) const;
-  // Can this process open it for reading and, if asked, for writing?
+  // True if this process can open it for reading and, if requested, for writing.
   bool CanOpen(absl::string_view path, bool for_writing) const;
   // Paths (without the root) that match a pattern of glob(7), braces included.
   std::vector<std::string> Glob(absl::string_view pattern) const;
-  // The path with the root before it, for calls that open files themselves.
+  // The path below the root, for calls that open files themselves.
   std::string Full(absl::string_view path) const;
 
  private:

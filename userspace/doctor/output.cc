@@ -138,7 +138,7 @@ std::string DoctorText(const DoctorReport& report, const DoctorTextOptions& opti
                      : verdict == DoctorVerdict::kPartial ? CheckState::kWarning
                                                           : CheckState::kFailed;
   std::string help(DoctorVerdictHelp(verdict));
-  // Which checks the verdict is based on.
+  // The checks on which the verdict is based.
   std::vector<std::string> names;
   for (const Check& check : report.checks) {
     bool failed = check.state == CheckState::kFailed;

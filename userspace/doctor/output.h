@@ -10,7 +10,7 @@ namespace rocattach {
 
 struct DoctorTextOptions {
   bool color = false;
-  bool verbose = false;  // also what passing checks mean, and their parts
+  bool verbose = false;  // also the meaning and the items of passed checks
   size_t width = 88;     // columns to wrap at
 };
 

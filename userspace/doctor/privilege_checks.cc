@@ -33,7 +33,7 @@ struct CapabilityUse {
 };
 
 // CAP_SYS_ADMIN includes the capabilities that were split off it; CAP_DAC_OVERRIDE
-// reads whatever CAP_DAC_READ_SEARCH does.
+// includes the reads that CAP_DAC_READ_SEARCH allows.
 constexpr std::array<CapabilityUse, 8> kUses = {{
     {"CAP_BPF", "loads the BPF programs", CheckState::kFailed,
      [](const Capabilities& c) {
@@ -67,7 +67,7 @@ constexpr std::array<CapabilityUse, 8> kUses = {{
      [](const Capabilities& c) { return c.Has(Capabilities::kKill); }},
 }};
 
-// Whether a filter lets ptrace through to the kernel: there is never such a process.
+// True if filters let ptrace through to the kernel: a process INT_MAX never exists.
 bool MayCallPtrace() {
   return ptrace(PTRACE_SEIZE, INT_MAX, nullptr, nullptr) == -1 && errno == ESRCH;
 }
@@ -186,14 +186,16 @@ Check CheckSeccompOfSelf(const Machine& machine) {
         "run the container with --security-opt seccomp=unconfined.";
     return check;
   }
-  check.state = CheckState::kNote;
+  check.state = CheckState::kWarning;
   check.found = "this process has a filter";
   check.meaning =
-      "Container profiles often forbid bpf, perf_event_open and ptrace; the checks "
-      "'hold' and 'ptrace' show whether this one does.";
+      "The kernel does not let it read the filters of others: processes with a seccomp "
+      "filter, as most in containers have, are refused (seccomp-filter). Profiles of "
+      "containers often forbid bpf, perf_event_open and ptrace, too; the checks 'hold' "
+      "and 'ptrace' show whether this one does.";
   check.remedy =
-      "If they fail: run the container with --security-opt seccomp=unconfined, or "
-      "allow these system calls.";
+      "Run the container with --security-opt seccomp=unconfined. In a systemd unit, "
+      "leave out SystemCallFilter= and the other options that set up a filter.";
   return check;
 }
 

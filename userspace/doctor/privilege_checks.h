@@ -13,7 +13,7 @@ namespace rocattach {
 // Effective capabilities, as bits of CapEff in /proc/self/status.
 class Capabilities {
  public:
-  // Numbers of include/uapi/linux/capability.h.
+  // Numbers from include/uapi/linux/capability.h.
   enum Number {
     kDacOverride = 1,
     kDacReadSearch = 2,
@@ -38,10 +38,10 @@ class Capabilities {
   uint64_t bits_;
 };
 
-// What /proc/self/status says; no capabilities where it cannot be read.
+// The capabilities in /proc/self/status; none if it cannot be read.
 Capabilities ReadCapabilities(const Machine& machine);
 
-// "capabilities": each one that a part of the service uses, and which part that is.
+// "capabilities": each capability that the service uses, and its purpose.
 Check CheckCapabilities(const Capabilities& capabilities);
 
 // "yama": kernel.yama.ptrace_scope.

@@ -41,7 +41,7 @@ RemoteAddress ProbePoint() {
   return RemoteAddress(reinterpret_cast<uint64_t>(&rocattach_doctor_probe_point));
 }
 
-// How a tracer can write its tracee's code here.
+// The way in which a tracer can write its tracee's code here.
 enum class CodeWrite { kProcMem, kPoke };
 
 // Changes eight bytes of the child's code, checks that they have changed, and changes
@@ -109,7 +109,7 @@ struct WindowResult {
   uint64_t stopped_ns = 0;  // from the probe to the stop; 0: not held
 };
 
-// The next window event, within the deadline; other events are passed over.
+// The next window event before the deadline; other events are skipped.
 absl::StatusOr<rocattach_event> NextWindow(KernelProbe* probe, uint64_t deadline_ns) {
   for (;;) {
     rocattach_event event = {};

@@ -1,5 +1,5 @@
-// Checks that do the real thing on a child of this process: load the BPF programs, hold
-// a thread at a probe, stop it, write its memory, let it go.
+// Checks that perform the steps of an attach on a child of this process: load the BPF
+// programs, hold a thread at a probe, stop it, write its memory, release it.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_SELF_TESTS_H_
 #define ROCATTACH_USERSPACE_DOCTOR_SELF_TESTS_H_
 
@@ -17,8 +17,8 @@ namespace rocattach {
 // attach does.
 Check CheckPtrace();
 
-// "hold": loads the BPF programs and reports the hold mode in use. Hands them over to
-// `probe` (null where they do not load). Modes preferred over `best_hold_mode` are not
+// "hold": loads the BPF programs and reports the hold mode in use. Passes them on in
+// `probe` (null if they do not load). Modes preferred over `best_hold_mode` are not
 // tried.
 Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
                 std::unique_ptr<KernelProbe>* probe);

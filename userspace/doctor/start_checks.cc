@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// When a check's failure ends a run.
+// The runs that end if a check fails.
 enum class Needed { kAlways, kToAttach, kToEnterAll };
 
 bool IsNeeded(Needed needed, const StartNeeds& needs) {
@@ -27,13 +27,13 @@ bool IsNeeded(Needed needed, const StartNeeds& needs) {
   return true;
 }
 
-// Yama's first level leaves descendants to everybody.
+// True if Yama is at level 1, which lets any process trace its own descendants.
 bool LeavesDescendants(const Machine& machine) {
   const auto scope = machine.Read("/proc/sys/kernel/yama/ptrace_scope");
   return scope.ok() && absl::StripAsciiWhitespace(*scope) == "1";
 }
 
-// Nothing works without most capabilities; CAP_SYS_PTRACE is for other users' processes.
+// Most capabilities are always needed; CAP_SYS_PTRACE is for other users' processes.
 Needed NeedOf(const Capabilities& capabilities) {
   return capabilities.CanLoadBpf() && capabilities.CanAttachUprobes()
              ? Needed::kToEnterAll

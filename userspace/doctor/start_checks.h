@@ -1,5 +1,5 @@
-// The checks that a service makes before it starts: those that say that it would run and
-// attach to nothing.
+// The checks that a service makes before it starts: those whose failure means that it
+// would run and attach to nothing.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_START_CHECKS_H_
 #define ROCATTACH_USERSPACE_DOCTOR_START_CHECKS_H_
 
@@ -12,19 +12,19 @@
 
 namespace rocattach {
 
-// What a run is for.
+// The purpose of a run.
 struct StartNeeds {
   bool attaches = true;  // processes are entered, not only seen
-  // Processes of other users as well. Without that, those that have no more privileges
-  // than the service may be entered without CAP_SYS_PTRACE, such as its own children.
+  // Also processes of other users. Without CAP_SYS_PTRACE, only processes that have no
+  // more privileges than the service may be entered, such as its own children.
   bool enters_all = true;
 };
 
 struct StartFindings {
-  // FAILED_PRECONDITION with what 'rocattach doctor' says, if the run cannot do anything
-  // of what it is for.
+  // FAILED_PRECONDITION with the text of 'rocattach doctor' if the run cannot do any of
+  // the work that it is meant for.
   absl::Status status;
-  // Checks that fail and matter only for what this run does not do.
+  // Failed checks that matter only for work that this run does not do.
   std::vector<Check> limits;
 };
 
@@ -32,7 +32,7 @@ struct StartFindings {
 StartFindings CheckStart(const StartNeeds& needs, const Machine& machine,
                          const std::string& kernel_release,
                          const std::string& kernel_machine);
-// For this machine.
+// The same for this machine.
 StartFindings CheckStart(const StartNeeds& needs);
 
 // "namespaces: a nested pid namespace …", with its meaning and its remedy.

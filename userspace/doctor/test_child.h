@@ -1,4 +1,4 @@
-// A child of this process for the self-tests to try things on.
+// A child process on which the self-tests operate.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_TEST_CHILD_H_
 #define ROCATTACH_USERSPACE_DOCTOR_TEST_CHILD_H_
 
@@ -11,8 +11,8 @@
 
 namespace rocattach {
 
-// Forked without exec, so that its addresses are this process's. Dies with its parent.
-// The parent must not have other threads that the work would miss.
+// Forked without exec, so that it has this process's addresses. Dies with its parent.
+// `work` must not depend on other threads of the parent: the child has only one.
 class TestChild {
  public:
   // Forks a child that waits for Go(), calls `work` and exits with status 0.
@@ -24,7 +24,7 @@ class TestChild {
 
   pid_t pid() const { return pid_; }
   void Go();
-  // The status as wait(2) gives it; DEADLINE_EXCEEDED if it has not ended by then.
+  // The status as from wait(2); DEADLINE_EXCEEDED if it has not ended by then.
   absl::StatusOr<int> Wait(int timeout_msec);
 
  private:

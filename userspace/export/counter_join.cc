@@ -7,7 +7,7 @@ namespace rocattach {
 size_t CounterJoin::Size(absl::Span<const CounterRecord> values) {
   size_t size = values.size();
   for (const CounterRecord& value : values) {
-    // It takes about as much memory as six instances.
+    // A value takes about as much memory as six instances.
     if (value.each != nullptr) size += value.each->size() / 6;
   }
   return size;

@@ -1,6 +1,6 @@
-// Brings counter values and their dispatches together. Both come in batches of their
-// own, the dispatches a little before or after the values, so that memory for the last
-// ones suffices.
+// Joins counter values with their dispatches. Both come in batches of their own, the
+// dispatches a little before or after the values, so that it is enough to remember the
+// latest ones.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COUNTER_JOIN_H_
 #define ROCATTACH_USERSPACE_EXPORT_COUNTER_JOIN_H_
 
@@ -22,30 +22,30 @@ class CounterJoin {
   using Emit = std::function<void(const CountedDispatch&)>;
 
   // `emit` is called from within the calls below, once for each counted dispatch.
-  // `own_id`: the correlation id that an operation has without a call.
+  // `own_id`: returns the correlation id of an operation that no call submitted.
   CounterJoin(Emit emit, std::function<uint64_t(uint64_t)> own_id)
       : emit_(std::move(emit)), own_id_(std::move(own_id)) {}
 
-  // At least the last `dispatches` without values are kept, and so many values without
-  // a dispatch. A dispatch can have dozens of values, and thousands of instances.
+  // Keeps at least the last `dispatches` without values, and up to `values` without a
+  // dispatch. A dispatch can have dozens of values, and thousands of instances.
   void set_window(size_t dispatches, size_t values) {
     window_ = dispatches;
     value_window_ = values;
   }
 
   void Add(const LinkedDispatch& dispatch);
-  // Whole dispatches' values.
+  // Adds the values of whole dispatches.
   void AddValues(absl::Span<const CounterRecord> values);
-  // What is left gets no dispatch any more.
+  // Emits the remaining values without a dispatch.
   void Finish();
 
-  // Counted dispatches whose own record was not found.
+  // Number of counted dispatches whose own record was not found.
   uint64_t unmatched() const { return unmatched_; }
 
  private:
   using Dispatches = absl::flat_hash_map<uint64_t, LinkedDispatch>;
 
-  // What waiting values take, in values.
+  // The size of waiting values, in units of one value.
   static size_t Size(absl::Span<const CounterRecord> values);
   bool EmitWith(Dispatches* dispatches, absl::Span<const CounterRecord> values);
   void EmitOldest();
@@ -57,7 +57,7 @@ class CounterJoin {
   // Two generations: when the newer one is full, the older one is forgotten.
   Dispatches newer_, older_;
   absl::flat_hash_map<uint64_t, std::vector<CounterRecord>> waiting_;
-  std::deque<uint64_t> waiting_order_;  // may name operations that wait no longer
+  std::deque<uint64_t> waiting_order_;  // may contain operations that no longer wait
   size_t waiting_values_ = 0;           // with their instances
   uint64_t unmatched_ = 0;
 };

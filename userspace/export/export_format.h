@@ -17,21 +17,21 @@ namespace rocattach {
 struct ExportFormat {
   absl::string_view name;         // "csv"
   absl::string_view description;  // a few words for the help
-  // One output can hold several processes; else each has one of its own.
+  // True if one output can hold several processes; otherwise each has its own.
   bool many_processes = false;
-  // It can be written while data arrives (--follow).
+  // True if it can be written while data arrives (--follow).
   bool follows = false;
   // `base`: path of the output without "_kernel_trace.csv", "_results.json" and so on.
   // Its directory exists.
   absl::StatusOr<std::unique_ptr<ExportSink>> (*make)(const std::string& base,
                                                       const ExportOptions& options);
-  // Records are told as rocprofv3 has them: operations with the correlation ids of the
-  // calls that submitted them, and ROCTx ranges as one record; see LaunchLinks and
-  // MarkerRanges.
+  // True if records are passed in rocprofv3's form: operations with the correlation ids
+  // of the calls that submitted them, and ROCTx ranges as one record; see LaunchLinks
+  // and MarkerRanges.
   bool as_rocprofv3 = false;
 };
 
-// All of them, in the order of the help.
+// All formats, in the order of the help.
 absl::Span<const ExportFormat> ExportFormats();
 // Null if there is no such format.
 const ExportFormat* FindExportFormat(absl::string_view name);

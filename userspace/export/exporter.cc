@@ -10,15 +10,15 @@
 namespace rocattach {
 namespace {
 
-// Limit for the names of all processes that are open at a time.
+// Maximum bytes of names of all processes that are open at the same time.
 constexpr size_t kMaxNameBytes = 512 << 20;
-// Processes that are open at a time, about 1 KiB each without names.
+// Maximum number of processes open at the same time, about 1 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
-// Names of outputs that are kept for the end.
+// Maximum number of output names that are kept for the end.
 constexpr size_t kMostNamedFiles = 10'000;
-// Bytes of an explanation for users.
+// Maximum bytes of an explanation for users.
 constexpr size_t kMostDetail = 1024;
-// Messages of sinks that are kept for the end.
+// Maximum number of sinks' messages that are kept for the end.
 constexpr size_t kMostOmissions = 20;
 
 absl::Status MakeParent(const std::string& path) {
@@ -135,7 +135,7 @@ void Exporter::OnProcess(const FrameContext& at, const v1::Process& process) {
   Target* target = Find(at);
   if (target == nullptr) return;
   v1::Process& kept = target->process.process_;
-  // A key frame repeats it, and whose it is may have become known.
+  // A key frame repeats the process, and its workload may have become known since.
   if (kept.pid() != 0) return UpdateWorkload(&target->process, process.workload());
   kept = process;
   if (name_bytes_ + kept.ByteSizeLong() > kMaxNameBytes) {
@@ -300,12 +300,12 @@ void Exporter::CloseOutputs(Target* target) {
     for (std::string& file : output->sink->Files()) {
       if (completed_.size() < kMostNamedFiles) completed_.push_back(std::move(file));
     }
-    NoteOmissions(*output->sink);
+    AddOmissions(*output->sink);
     output->sink = nullptr;
   }
 }
 
-void Exporter::NoteOmissions(const ExportSink& sink) {
+void Exporter::AddOmissions(const ExportSink& sink) {
   for (std::string& omission : sink.Omissions()) {
     if (sink_omissions_.size() < kMostOmissions) {
       sink_omissions_.push_back(std::move(omission));
@@ -360,7 +360,7 @@ absl::Status Exporter::Finish() {
   for (auto& [key, output] : outputs_) {
     if (output.sink == nullptr || !status_.ok()) continue;
     status_ = output.sink->Finish();
-    NoteOmissions(*output.sink);
+    AddOmissions(*output.sink);
   }
   if (!status_.ok()) WritePartial();
   return status_;
@@ -386,6 +386,228 @@ std::vector<std::string> Exporter::Omissions() const {
   add(crowded_records_, " records of more processes than fit into memory");
   add(unmatched_, " counted dispatches have no record of their own");
   return omissions;
+}
+
+// The part of the exporter that passes records on to the sinks.
+
+namespace {
+
+// Number of dispatches that all joins together keep in a generation, about 120 bytes
+// each. Values may come a quarter of a second before or after; counted kernels run one
+// at a time. Chosen to fit a table of 65,536 slots.
+constexpr size_t kJoinedDispatches = 56'000;
+// Number of values that all joins together keep until their dispatch comes, about 100
+// bytes each: the values of 17,000 dispatches with 60 counters each.
+constexpr size_t kJoinedValues = size_t{1} << 20;
+// Maximum numbers of operations that wait for their calls, about 150 bytes each, and of
+// calls that are remembered, about 40 bytes each, of all processes together.
+constexpr size_t kLinkedOperations = size_t{1} << 16;
+constexpr size_t kLinkedCalls = size_t{1} << 18;
+constexpr size_t kLeastWindow = 4096;
+
+bool HasMarkers(absl::Span<const ApiCallRecord> records) {
+  return std::any_of(records.begin(), records.end(), [](const ApiCallRecord& call) {
+    return call.domain == v1::API_DOMAIN_MARKER;
+  });
+}
+
+}  // namespace
+
+void Exporter::StartJoin(Target* target) {
+  if (target->join != nullptr) return;
+  target->join = std::make_unique<CounterJoin>(
+      [this, target](const auto& counted) {
+        ForSinks(target, [&](ExportSink* sink) {
+          return sink->OnCountedDispatch(target->process, counted);
+        });
+      },
+      [target](uint64_t id) { return target->links.OfOperation(id); });
+  ++joins_;
+  const size_t dispatches = std::max(kLeastWindow, kJoinedDispatches / joins_);
+  const size_t values = std::max(kLeastWindow, kJoinedValues / joins_);
+  for (auto& [stream, other] : targets_) {
+    if (other->join != nullptr) other->join->set_window(dispatches, values);
+  }
+}
+
+void Exporter::StartView(Target* target) {
+  for (const auto& [key, name] : target->process.functions()) {
+    target->links.ExpectCalls(key.first != v1::API_DOMAIN_MARKER);
+  }
+  if (std::none_of(options_.formats.begin(), options_.formats.end(),
+                   [](const ExportFormat* format) { return format->as_rocprofv3; })) {
+    return;
+  }
+  target->ranges = std::make_unique<MarkerRanges>();
+  ++views_;
+}
+
+absl::Span<const rocattach_dispatch> Exporter::WithOwnIds(const LaunchLinks& links) {
+  if (links.calls_marked()) return numbered_;
+  own_dispatches_ = numbered_;
+  for (rocattach_dispatch& dispatch : own_dispatches_) {
+    dispatch.correlation_id = links.OfOperation(dispatch.correlation_id);
+  }
+  return own_dispatches_;
+}
+
+absl::Span<const rocattach_copy> Exporter::WithOwnIds(
+    const LaunchLinks& links, absl::Span<const rocattach_copy> records) {
+  if (links.calls_marked()) return records;
+  own_copies_.assign(records.begin(), records.end());
+  for (rocattach_copy& copy : own_copies_) {
+    copy.correlation_id = links.OfOperation(copy.correlation_id);
+  }
+  return own_copies_;
+}
+
+void Exporter::WriteLinked(Target* target) {
+  std::vector<LinkedDispatch>* dispatches = target->links.dispatches();
+  std::vector<rocattach_copy>* copies = target->links.copies();
+  if (!dispatches->empty()) {
+    numbered_.clear();
+    for (const LinkedDispatch& dispatch : *dispatches) {
+      numbered_.push_back(dispatch.record);
+      numbered_.back().correlation_id = dispatch.correlation_id;
+    }
+    ForSinks(target, Sinks::kAsRocprofv3, [&](ExportSink* sink) {
+      return sink->OnDispatches(target->process, numbered_);
+    });
+    if (target->join != nullptr) {
+      for (const LinkedDispatch& dispatch : *dispatches) target->join->Add(dispatch);
+    }
+    dispatches->clear();
+  }
+  if (!copies->empty()) {
+    ForSinks(target, Sinks::kAsRocprofv3, [&](ExportSink* sink) {
+      return sink->OnCopies(target->process, *copies);
+    });
+    copies->clear();
+  }
+}
+
+void Exporter::FinishView(Target* target) {
+  if (target->ranges == nullptr) return;
+  target->links.Release(/*all=*/true);
+  WriteLinked(target);
+  calls_.clear();
+  target->ranges->Finish(&calls_);
+  if (!calls_.empty()) {
+    for (ApiCallRecord& call : calls_) {
+      call.correlation_id = target->links.OfCall(call.correlation_id);
+      call.ancestor_id = target->links.OfCall(call.ancestor_id);
+    }
+    ForSinks(target, Sinks::kAsRocprofv3, [&](ExportSink* sink) {
+      return sink->OnApiCalls(target->process, calls_);
+    });
+  }
+}
+
+void Exporter::OnDispatches(const FrameContext& at,
+                            absl::Span<const rocattach_dispatch> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  numbered_.assign(records.begin(), records.end());
+  for (rocattach_dispatch& dispatch : numbered_) {
+    // The collector assigns dispatch ids only while a session counts.
+    dispatch.dispatch_id = ++target->dispatches;
+  }
+  LaunchLinks& links = target->links;
+  links.BeforeOperations();
+  ForSinks(target, Sinks::kAsRecorded, [&](ExportSink* sink) {
+    return sink->OnDispatches(target->process, WithOwnIds(links));
+  });
+  if (target->ranges != nullptr) {
+    links.set_window(std::max(kLeastWindow, kLinkedOperations / views_),
+                     std::max(kLeastWindow, kLinkedCalls / views_));
+    links.Add(numbered_);
+    WriteLinked(target);
+  } else if (target->join != nullptr) {
+    for (const rocattach_dispatch& dispatch : numbered_) {
+      target->join->Add({dispatch, links.OfOperation(dispatch.correlation_id)});
+    }
+  }
+}
+
+void Exporter::OnCopies(const FrameContext& at,
+                        absl::Span<const rocattach_copy> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  target->links.BeforeOperations();
+  ForSinks(target, Sinks::kAsRecorded, [&](ExportSink* sink) {
+    return sink->OnCopies(target->process, WithOwnIds(target->links, records));
+  });
+  if (target->ranges == nullptr) return;
+  target->links.Add(records);
+  WriteLinked(target);
+}
+
+void Exporter::OnCounters(const FrameContext& at,
+                          absl::Span<const CounterRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  target->links.BeforeOperations();
+  StartJoin(target);
+  target->join->AddValues(records);
+}
+
+void Exporter::OnSamples(const FrameContext& at,
+                         absl::Span<const CounterRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  ForSinks(target,
+           [&](ExportSink* sink) { return sink->OnSamples(target->process, records); });
+}
+
+void Exporter::OnApiCalls(const FrameContext& at,
+                          absl::Span<const ApiCallRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  LaunchLinks& links = target->links;
+  links.BeforeCalls();
+  const auto with_own_ids = [&]() -> absl::Span<const ApiCallRecord> {
+    if (!links.calls_marked()) return calls_;
+    for (ApiCallRecord& call : calls_) {
+      call.correlation_id = links.OfCall(call.correlation_id);
+      call.ancestor_id = links.OfCall(call.ancestor_id);
+    }
+    return calls_;
+  };
+  absl::Span<const ApiCallRecord> own = records;
+  if (links.calls_marked()) {
+    calls_.assign(records.begin(), records.end());
+    own = with_own_ids();
+  }
+  ForSinks(target, Sinks::kAsRecorded,
+           [&](ExportSink* sink) { return sink->OnApiCalls(target->process, own); });
+  if (target->ranges == nullptr) return;
+  links.Add(records);
+  if (HasMarkers(records)) {
+    calls_.clear();
+    target->ranges->Add(target->process, records, &calls_);
+    own = with_own_ids();
+  }
+  if (!own.empty()) {
+    ForSinks(target, Sinks::kAsRocprofv3,
+             [&](ExportSink* sink) { return sink->OnApiCalls(target->process, own); });
+  }
+  WriteLinked(target);
+}
+
+void Exporter::OnMemory(const FrameContext& at,
+                        absl::Span<const MemoryRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  target->links.BeforeCalls();
+  if (target->links.calls_marked()) {
+    memory_.assign(records.begin(), records.end());
+    for (MemoryRecord& record : memory_) {
+      record.correlation_id = target->links.OfCall(record.correlation_id);
+    }
+    records = memory_;
+  }
+  ForSinks(target,
+           [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
 }
 
 }  // namespace rocattach

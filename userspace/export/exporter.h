@@ -1,4 +1,4 @@
-// From streams to outputs: one pass, any number of formats at once.
+// Converts streams to outputs: in one pass, in any number of formats at once.
 #ifndef ROCATTACH_USERSPACE_EXPORT_EXPORTER_H_
 #define ROCATTACH_USERSPACE_EXPORT_EXPORTER_H_
 
@@ -28,12 +28,12 @@ namespace rocattach {
 struct ExporterOptions {
   ExportOptions output;
   std::vector<const ExportFormat*> formats;  // at least one
-  // Path of a process's outputs without "_results.json" and so on. If two processes get
-  // the same one, outputs that hold one process have its pid added.
+  // Returns the path of a process's outputs without "_results.json" and so on. If two
+  // processes get the same one, the pid is added to outputs that hold one process.
   std::function<std::string(const ExportProcess&)> base_name;
-  // An output is complete as soon as its process has ended, or the last one of those
-  // that shared it: for recordings that go on for weeks. A process whose output cannot
-  // be begun is left out then, and does not end the conversion of the others.
+  // Completes an output as soon as its process, or the last process that shares it, has
+  // ended: for recordings that go on for weeks. In this case a process whose output
+  // cannot be begun is left out, and does not end the conversion of the others.
   bool complete_with_process = false;
 };
 
@@ -41,8 +41,8 @@ class Exporter : public StreamVisitor {
  public:
   explicit Exporter(ExporterOptions options) : options_(std::move(options)) {}
 
-  // Processes that were left out because an output could not be begun; the first
-  // errors.
+  // Errors of processes that were left out because an output could not be begun; only
+  // the first ones are kept.
   const std::vector<std::string>& process_errors() const { return process_errors_; }
   // The first error of an output; nothing is written after it.
   const absl::Status& status() const { return status_; }
@@ -51,19 +51,19 @@ class Exporter : public StreamVisitor {
   // Ends all processes and completes all outputs.
   absl::Status Finish();
 
-  // Instead of Finish(): writes what there is, under the names of partial outputs.
-  // Finish() does it after an error.
+  // To be called instead of Finish(): writes what has been converted so far, under the
+  // names of partial outputs. Finish() does this after an error.
   void WritePartial();
 
-  // Outputs by their present names: complete ones, and after an error partial ones.
+  // Outputs by their current names: complete ones, and after an error partial ones.
   std::vector<std::string> Files() const;
-  // Processes with an output.
+  // Number of processes with an output.
   uint64_t processes() const { return begun_; }
-  // What could not be written although it was read, as clauses for users; empty:
-  // nothing.
+  // Data that was read but could not be written, as clauses for users; empty if there
+  // is none.
   std::vector<std::string> Omissions() const;
-  // Dispatches of processes that have ended, counted and not recorded because of a
-  // budget: outputs have a sample of them.
+  // Number of dispatches of ended processes that were counted but not recorded because
+  // of a budget: outputs contain a sample of the dispatches.
   uint64_t sampled_out() const { return sampled_out_; }
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
@@ -104,18 +104,18 @@ class Exporter : public StreamVisitor {
     ExportProcess process;
     bool begun = false;
     std::vector<Output*> outputs;       // in the order of the formats
-    std::unique_ptr<CounterJoin> join;  // once it has a plan with counters
-    // Operations and calls are counted apart in recordings; in outputs no two records
-    // have the same correlation id but a call and what it submitted.
+    std::unique_ptr<CounterJoin> join;  // set once it has a plan with counters
+    // Recordings number operations and calls separately; in outputs no two records
+    // share a correlation id, except for a call and the operations that it submitted.
     LaunchLinks links;
-    // What an output has as rocprofv3 has it; null if none does.
+    // ROCTx ranges in rocprofv3's form; null if no output needs them.
     std::unique_ptr<MarkerRanges> ranges;
     uint64_t dispatches = 0;
   };
 
-  // Null once the process has ended, or after an error.
+  // Returns null once the process has ended, or after an error.
   Target* Find(const FrameContext& at);
-  // The same, and its outputs are open. `records`: how many are lost if not.
+  // The same, and opens its outputs. `records`: number that is lost if this fails.
   Target* FindBegun(const FrameContext& at, size_t records);
   absl::Status Begin(Target* target);
   // Closes the outputs that no other process needs.
@@ -136,12 +136,12 @@ class Exporter : public StreamVisitor {
   void StartJoin(Target* target);
   void EndTarget(Target* target);
   void EndAll();
-  // In the order of their beginning, so that outputs do not depend on the hash.
+  // In the order in which they began, so that outputs do not depend on hashes.
   std::vector<Target*> TargetsInOrder();
-  void NoteOmissions(const ExportSink& sink);
-  // Which of a process's sinks.
+  void AddOmissions(const ExportSink& sink);
+  // A choice among a process's sinks.
   enum class Sinks { kAll, kAsRecorded, kAsRocprofv3 };
-  // Calls `f` with each of these until one fails.
+  // Calls `f` with each of the chosen sinks until one fails.
   template <typename F>
   void ForSinks(Target* target, Sinks which, F f) {
     for (Output* output : target->outputs) {
@@ -156,15 +156,15 @@ class Exporter : public StreamVisitor {
   void ForSinks(Target* target, F f) {
     ForSinks(target, Sinks::kAll, f);
   }
-  // Begins to see the process's records as rocprofv3 has them, if an output needs it.
+  // Starts to convert the process's records to rocprofv3's form, if an output needs it.
   void StartView(Target* target);
-  // Records for sinks that get them as they were recorded, but for their ids.
+  // Records for the sinks that get them as recorded, except for their correlation ids.
   absl::Span<const rocattach_dispatch> WithOwnIds(const LaunchLinks& links);
   absl::Span<const rocattach_copy> WithOwnIds(const LaunchLinks& links,
                                               absl::Span<const rocattach_copy> records);
-  // Writes the operations whose correlation ids are known now.
+  // Writes the operations whose correlation ids are now known.
   void WriteLinked(Target* target);
-  // Writes what was kept back.
+  // Writes the records that were kept waiting.
   void FinishView(Target* target);
 
   const ExporterOptions options_;
@@ -172,11 +172,11 @@ class Exporter : public StreamVisitor {
   std::shared_ptr<const v1::StreamHeader> header_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Target>> targets_;  // by stream
   absl::flat_hash_set<uint32_t> ended_;                             // streams
-  // By format and base name. Sinks of one process are finished and gone when it ends.
+  // By format and base name. A sink of one process is freed when that process ends.
   std::map<std::pair<const ExportFormat*, std::string>, Output> outputs_;
   std::vector<std::string> completed_;  // files
   std::vector<std::string> process_errors_;
-  std::vector<std::string> sink_omissions_;  // of sinks that are finished
+  std::vector<std::string> sink_omissions_;  // from finished sinks
   // Kept so that batches allocate little.
   std::vector<rocattach_dispatch> numbered_, own_dispatches_;
   std::vector<rocattach_copy> own_copies_;

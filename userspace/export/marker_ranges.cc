@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-// Threads with more pushes than could be kept.
+// Maximum number of threads with pushes that could not be kept.
 constexpr size_t kMaxThreads = size_t{1} << 16;
 
 }  // namespace
@@ -40,8 +40,8 @@ void MarkerRanges::Add(const ExportProcess& process,
 void MarkerRanges::Push(const ApiCallRecord& call, std::vector<ApiCallRecord>* out) {
   const bool room = open_ < kMaxOpen && text_bytes_ + call.text.size() <= kMaxTextBytes;
   const auto known = threads_.find(call.tid);
-  // The ranges inside of one that was not kept are not kept either: a pop ends the
-  // innermost one.
+  // The ranges inside one that was not kept are not kept either, because a pop ends the
+  // innermost range.
   const bool inside = known != threads_.end() && known->second.unkept > 0;
   if (room && !inside) {
     threads_[call.tid].open.push_back(call);
@@ -83,7 +83,7 @@ void MarkerRanges::Finish(std::vector<ApiCallRecord>* out) {
   }
   threads_.clear();
   open_ = text_bytes_ = 0;
-  // In an order that does not depend on the hash.
+  // Sort, so that the order does not depend on hashes.
   std::sort(out->begin() + static_cast<ptrdiff_t>(first), out->end(),
             [](const ApiCallRecord& a, const ApiCallRecord& b) {
               return std::tie(a.begin_ns, a.tid, b.end_ns) <

@@ -1,5 +1,5 @@
-// ROCTx ranges as rocprofv3 has them: one record from the push to the pop, and marks
-// that take no time. Recordings have the calls.
+// Converts ROCTx calls, as in recordings, to ranges as rocprofv3 has them: one record
+// from the push to the pop, and marks that take no time.
 #ifndef ROCATTACH_USERSPACE_EXPORT_MARKER_RANGES_H_
 #define ROCATTACH_USERSPACE_EXPORT_MARKER_RANGES_H_
 
@@ -14,24 +14,24 @@
 
 namespace rocattach {
 
-// The markers of one process. A range is a record when it has been popped; so far its
-// push is kept, within limits: what exceeds them is written as the call that it is.
+// The markers of one process. A range becomes a record when it is popped; until then
+// its push is kept, within limits: calls beyond these are written unchanged.
 class MarkerRanges {
  public:
   static constexpr size_t kMaxOpen = size_t{1} << 16;        // ranges
-  static constexpr size_t kMaxTextBytes = size_t{16} << 20;  // of their messages
+  static constexpr size_t kMaxTextBytes = size_t{16} << 20;  // total of their messages
 
-  // Appends what is to be written of these calls. Those of other domains are as they
-  // were.
+  // Appends the records to write for these calls. Calls of other domains are passed
+  // through unchanged.
   void Add(const ExportProcess& process, absl::Span<const ApiCallRecord> calls,
            std::vector<ApiCallRecord>* out);
-  // Appends the ranges that were not popped, as the calls that they are.
+  // Appends the ranges that were not popped, as the calls that pushed them.
   void Finish(std::vector<ApiCallRecord>* out);
 
  private:
   struct Thread {
     std::vector<ApiCallRecord> open;  // outer ones first
-    uint64_t unkept = 0;              // inside of these, and written already
+    uint64_t unkept = 0;              // pushes inside these that were written at once
   };
 
   void Push(const ApiCallRecord& call, std::vector<ApiCallRecord>* out);

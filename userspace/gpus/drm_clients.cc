@@ -11,7 +11,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
 #include "userspace/gpus/number_file.h"
 
 namespace rocattach {

@@ -1,4 +1,4 @@
-// What DRM says of open files of GPUs.
+// Information from DRM about open files of GPUs.
 #ifndef ROCATTACH_USERSPACE_GPUS_DRM_CLIENTS_H_
 #define ROCATTACH_USERSPACE_GPUS_DRM_CLIENTS_H_
 
@@ -21,7 +21,7 @@ namespace rocattach {
 struct DrmClient {
   uint64_t id = 0;                       // drm-client-id
   std::string pci;                       // drm-pdev
-  std::optional<uint32_t> render_minor;  // of the file's name, /dev/dri/renderDN
+  std::optional<uint32_t> render_minor;  // from the file's name, /dev/dri/renderDN
   std::optional<uint64_t> vram_bytes;
   std::map<std::string, uint64_t> engine_ns;  // drm-engine-NAME
 };
@@ -29,19 +29,19 @@ struct DrmClient {
 inline constexpr size_t kMostEngines = 32;
 inline constexpr size_t kMostFdInfoBytes = 16 << 10;
 
-// From the text of /proc/PID/fdinfo/N; unset if it is not a file of amdgpu. Of memory:
-// drm-memory-vram, or drm-resident-vram where there is no such line. See the kernel's
-// Documentation/gpu/drm-usage-stats.rst.
+// Parses the text of /proc/PID/fdinfo/N; unset if it is not a file of amdgpu. The
+// memory is drm-memory-vram, or drm-resident-vram where there is no such line. See the
+// kernel's Documentation/gpu/drm-usage-stats.rst.
 std::optional<DrmClient> ParseFdInfo(absl::string_view text);
 
 struct DrmScan {
   std::vector<DrmClient> clients;
   bool unreadable = false;  // its descriptors may not be read
-  bool cut = false;         // it has more descriptors than are looked at
+  bool cut = false;         // it has more descriptors than were read
 };
 
-// The clients of one process. *room is how many descriptors may be looked at, and is
-// reduced.
+// The clients of one process. *room is the number of descriptors that may be read, and
+// is reduced by those that are.
 DrmScan ReadDrmClients(const GpuRoots& roots, pid_t pid, size_t* room);
 
 }  // namespace rocattach

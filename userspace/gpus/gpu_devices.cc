@@ -15,7 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
 #include "userspace/base/gpu_models.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/gpus/number_file.h"
@@ -70,7 +69,7 @@ std::optional<uint64_t> BankBytes(const std::string& folder) {
   return bytes;
 }
 
-// Letters, digits and what else names of products contain; empty if it is no name.
+// A product's name, of printable characters; empty if it is not such a name.
 std::string CleanModel(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   const bool clean = std::all_of(text.begin(), text.end(), [](char c) {
@@ -116,7 +115,7 @@ GpuDevice Describe(const GpuRoots& roots, uint32_t node, uint64_t gpu_id,
     device.uuid = absl::StrFormat("GPU-%016x", id);
   }
   device.key = GpuKey(device.uuid, device.pci, location);
-  // Of a whole GPU too; taken back below.
+  // Also set for a whole GPU; ReadGpuDevices() resets it.
   device.partition = static_cast<uint32_t>(location) >> kPartitionShift;
   device.architecture =
       ArchitectureName(static_cast<uint32_t>(Value(properties, "gfx_target_version")));
@@ -159,7 +158,7 @@ absl::StatusOr<std::vector<GpuDevice>> ReadGpuDevices(const GpuRoots& roots) {
   std::vector<GpuDevice> devices;
   for (const uint32_t number : numbers) {
     const std::string node = absl::StrCat(nodes, "/", number);
-    // It is 0 of a processor, and cannot be read where a control group forbids the GPU.
+    // 0 for a processor; cannot be read where a control group forbids the GPU.
     const auto gpu_id = ReadNumber(node + "/gpu_id");
     if (gpu_id.value_or(0) == 0) continue;
     ASSIGN_OR_RETURN(const Properties properties, ReadProperties(node + "/properties"));
@@ -192,7 +191,7 @@ void ReadChanging(const GpuRoots& roots, std::vector<GpuDevice>* devices) {
   for (GpuDevice& device : *devices) {
     device.vram_used_bytes.reset();
     device.busy_percent.reset();
-    // The PCI device's numbers are of all its partitions together.
+    // The PCI device's numbers cover all its partitions together.
     if (device.partition.has_value() || !device.render_minor.has_value()) continue;
     const std::string folder = DrmFolder(roots, *device.render_minor);
     device.vram_used_bytes = ReadNumber(folder + "/mem_info_vram_used");

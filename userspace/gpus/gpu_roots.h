@@ -1,4 +1,4 @@
-// Where the kernel driver's files are.
+// The directories that contain the kernel driver's files.
 #ifndef ROCATTACH_USERSPACE_GPUS_GPU_ROOTS_H_
 #define ROCATTACH_USERSPACE_GPUS_GPU_ROOTS_H_
 

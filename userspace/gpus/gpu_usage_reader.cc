@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
-#include "userspace/base/process_stat.h"
 #include "userspace/gpus/drm_clients.h"
 #include "userspace/gpus/kfd_processes.h"
 #include "userspace/gpus/number_file.h"
@@ -125,7 +123,7 @@ void GpuUsageReader::AddClients(pid_t pid, GpuProcess* process, SeenClients* see
                                 size_t* room) {
   const DrmScan scan = ReadDrmClients(roots_, pid, room);
   if (scan.unreadable) {
-    // Of a process that just ended, that is no loss.
+    // For a process that has just ended, this is no loss.
     if (kfd_.count(pid) == 0) return;
     Fail(&failures_.drm, absl::PermissionDeniedError(absl::StrCat(
                              "the descriptors of process ", pid, " cannot be read")));
@@ -177,7 +175,7 @@ std::optional<GpuProcess> GpuUsageReader::ReadProcess(pid_t pid, SeenClients* se
   }
   struct stat owner;
   if (stat(folder.c_str(), &owner) == 0) process.uid = owner.st_uid;
-  // All of it was this process's only if it has its number still.
+  // All of this belongs to the process only if it still has its ID.
   const auto after = StartTicks(folder);
   if (!after.ok() || *after != *ticks) return std::nullopt;
   return process;

@@ -1,4 +1,4 @@
-// All processes that use GPUs, and what they use of them.
+// All processes that use GPUs, and their use of each.
 #ifndef ROCATTACH_USERSPACE_GPUS_GPU_USAGE_READER_H_
 #define ROCATTACH_USERSPACE_GPUS_GPU_USAGE_READER_H_
 
@@ -23,12 +23,12 @@ namespace rocattach {
 
 struct GpuProcess {
   ProcessId id;
-  std::string comm;                           // as the process says: any bytes
+  std::string comm;                           // set by the process: any bytes
   uid_t uid = 0;                              // effective
   std::map<std::string, ProcessGpuUse> gpus;  // by GpuDevice::key
 };
 
-// What could not be read or believed, so far.
+// Failures so far: what could not be read, or was implausible.
 struct GpuReadFailures {
   uint64_t topology = 0;   // rounds without a topology although there is a driver
   uint64_t kfd = 0;        // rounds without KFD's list of processes
@@ -36,7 +36,7 @@ struct GpuReadFailures {
   uint64_t malformed = 0;  // files without the number that belongs there
   uint64_t crowded = 0;    // rounds in which there was more than is read
   uint64_t unknown_process = 0;  // processes of KFD's that are not in /proc, in rounds
-  // The last one, for people; OK if there was none.
+  // The last one, for users; OK if there was none.
   absl::Status last;
 
   uint64_t sum() const {
@@ -50,20 +50,20 @@ struct GpuUsage {
 };
 
 struct GpuReaderLimits {
-  size_t processes = 4096;       // that use GPUs
-  size_t all_processes = 65536;  // of the machine
-  size_t descriptors = 1 << 20;  // of a round
+  size_t processes = 4096;       // processes that use GPUs
+  size_t all_processes = 65536;  // on the machine
+  size_t descriptors = 1 << 20;  // in a round
 };
 
-// Reads files of the kernel, nothing of the processes themselves. Not thread-safe: one
-// read may wait as long as the driver does.
+// Reads files of the kernel only, nothing of the processes themselves. Not thread-safe:
+// one read may wait as long as the driver does.
 class GpuUsageReader {
  public:
   explicit GpuUsageReader(GpuRoots roots, GpuReaderLimits limits = {})
       : roots_(std::move(roots)), limits_(limits) {}
 
   // `everyone`: also looks for processes that have GPUs open without KFD, at the cost
-  // of looking at all processes of the machine. Those that were found are looked at in
+  // of checking all processes of the machine. Those that were found are checked in
   // later rounds too.
   GpuUsage Read(bool everyone);
   const GpuReadFailures& failures() const { return failures_; }
@@ -73,7 +73,7 @@ class GpuUsageReader {
   using SeenClients = std::set<std::pair<std::string, uint64_t>>;
 
   void ReadDevices();
-  // All numbers of processes to look at, in order.
+  // The IDs of all processes to check, in order.
   std::vector<pid_t> Candidates(bool everyone);
   std::optional<GpuProcess> ReadProcess(pid_t pid, SeenClients* seen, size_t* room);
   void AddClients(pid_t pid, GpuProcess* process, SeenClients* seen, size_t* room);
@@ -86,8 +86,8 @@ class GpuUsageReader {
   const GpuRoots roots_;
   const GpuReaderLimits limits_;
   std::vector<GpuDevice> devices_;
-  uint64_t generation_ = 0;    // of the topology that devices_ is from
-  std::set<pid_t> kfd_, drm_;  // of the last round
+  uint64_t generation_ = 0;    // the topology's, as in devices_
+  std::set<pid_t> kfd_, drm_;  // from the last round
   GpuReadFailures failures_;
 };
 

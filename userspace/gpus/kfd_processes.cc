@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/gpus/gpu_devices.h"
 #include "userspace/gpus/number_file.h"
@@ -16,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-// Of each GPU there are some four entries.
+// There are some four entries for each GPU.
 constexpr size_t kMostEntries = 8 * kMostGpus;
 constexpr size_t kMostNumberBytes = 64;
 

@@ -1,4 +1,4 @@
-// What KFD says of processes that compute.
+// Information from KFD about processes that compute.
 #ifndef ROCATTACH_USERSPACE_GPUS_KFD_PROCESSES_H_
 #define ROCATTACH_USERSPACE_GPUS_KFD_PROCESSES_H_
 
@@ -17,16 +17,16 @@
 namespace rocattach {
 
 struct KfdProcesses {
-  std::vector<pid_t> pids;  // as the initial PID namespace counts them, in order
+  std::vector<pid_t> pids;  // in the initial PID namespace, in order
   bool cut = false;         // there are more
 };
 
-// Those that have opened /dev/kfd. NOT_FOUND where there is no driver.
+// The processes that have opened /dev/kfd. NOT_FOUND where there is no driver.
 absl::StatusOr<KfdProcesses> ListKfdProcesses(const GpuRoots& roots, size_t most);
 
-// What one of them uses, by gpu_id: the files vram_ID, sdma_ID, stats_ID/cu_occupancy
-// and stats_ID/evicted_ms of its directory. Empty once it has ended. *malformed counts
-// files that contain no number.
+// The GPU use of one of them, by gpu_id: from the files vram_ID, sdma_ID,
+// stats_ID/cu_occupancy and stats_ID/evicted_ms of its directory. Empty once it has
+// ended. *malformed counts files that contain no number.
 std::map<uint32_t, ProcessGpuUse> ReadKfdProcess(const GpuRoots& roots, pid_t pid,
                                                  uint64_t* malformed);
 

@@ -8,14 +8,14 @@ namespace rocattach {
 namespace {
 
 // A number and a line end.
-constexpr size_t kMostNumberBytes = 64;
+constexpr size_t kMostFileBytes = 64;
 
 }  // namespace
 
 std::optional<uint64_t> NumberIn(absl::string_view text) {
   uint64_t value = 0;
   text = absl::StripTrailingAsciiWhitespace(text);
-  // What SimpleAtoi accepts beyond digits is no number of the kernel's.
+  // SimpleAtoi also accepts signs and blanks, which the kernel does not write.
   if (text.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(text[0])) ||
       !absl::SimpleAtoi(text, &value)) {
     return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<uint64_t> NumberIn(absl::string_view text) {
 }
 
 std::optional<uint64_t> ReadNumber(const std::string& path) {
-  const auto text = ReadFile(path, kMostNumberBytes);
+  const auto text = ReadFile(path, kMostFileBytes);
   return text.ok() ? NumberIn(*text) : std::nullopt;
 }
 

@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// The number that `text` is, but for a line end. Unset if it is none.
+// The number in `text`, which may have a line end. Unset if it is not a number.
 std::optional<uint64_t> NumberIn(absl::string_view text);
 // The number that a small file contains; unset if it cannot be read or contains none.
 std::optional<uint64_t> ReadNumber(const std::string& path);

@@ -32,7 +32,7 @@ AttachSessions& Sessions() {
   return *sessions;
 }
 
-// What a library throws (no memory, above all) ends here.
+// Exceptions of libraries (above all, out of memory) end here.
 template <typename Call>
 rocattach_status_t Guarded(Call call) {
   try {

@@ -27,11 +27,11 @@ namespace {
 
 constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxErrors = 4 << 10;
-// Events that have come while nobody reads; more than that, and the recorder waits.
+// Room for events that the host has not read yet; if it is full, the recorder waits.
 constexpr int kPipeBytes = 1 << 20;
 constexpr useconds_t kPollUsec = 20'000;
 
-// Never 0, 1 or 2, which the host may have closed.
+// Never returns 0, 1 or 2, which the host may have closed.
 absl::StatusOr<UniqueFd> MoveUp(UniqueFd fd) {
   UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
   if (!moved.valid()) return ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
@@ -52,9 +52,9 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
-// The caller's variables, unless it runs with more rights than who set them, and
-// without those that would get other code into the program, and those that its options
-// replace.
+// The caller's variables (none if it has more rights than the user who set them),
+// without those that would load other code into the program, and without those that
+// its options replace.
 std::vector<std::string> Environment() {
   std::vector<std::string> kept;
   if (getauxval(AT_SECURE) != 0) return kept;
@@ -68,8 +68,8 @@ std::vector<std::string> Environment() {
   return kept;
 }
 
-// A pidfd of this process, and not one that the host has opened under the same number;
-// -1 stands for a process that has been reaped.
+// True if it is a pidfd of this process, and not a file that the host has opened under
+// the same number; -1 stands for a process that has been reaped.
 bool IsPidfdOf(int fd, pid_t pid) {
   auto info = ReadFile(absl::StrCat("/proc/self/fdinfo/", fd), 4096);
   if (!info.ok()) return false;
@@ -85,7 +85,7 @@ int MsecUntil(uint64_t deadline_ns) {
       std::min<uint64_t>((deadline_ns - now + 999'999) / 1'000'000, 60'000));
 }
 
-// The process has ended, and may still be a zombie.
+// True if the process has ended; it may still be a zombie.
 bool IsGone(pid_t pid, uint64_t start_ticks) {
   auto start = ReadStartTicks(pid);
   if (!start.ok() || *start != start_ticks) return true;
@@ -126,7 +126,7 @@ int AttachCommand::Pidfd() {
   if (fd >= 0 && IsPidfdOf(fd, pid_)) return fd;
   if (fd >= 0) pidfd_.forget();
   auto again = OpenPidFd(pid_);
-  // In this order: the number was not reused before the pidfd was opened.
+  // In this order: the ID had not been reused when the pidfd was opened.
   if (!again.ok() || IsGone(pid_, start_ticks_)) return -1;
   auto moved = MoveUp(*std::move(again));
   if (moved.ok()) pidfd_ = GuardedFd(*std::move(moved));
@@ -136,7 +136,7 @@ int AttachCommand::Pidfd() {
 int AttachCommand::Output() {
   if (const int fd = output_.get(); fd >= 0) return fd;
   if (Pidfd() < 0) return -1;
-  // The pipe lives on at its other side.
+  // The pipe still exists: the recorder has its other end.
   auto again = OpenFile(absl::StrCat("/proc/", pid_, "/fd/1"), O_RDONLY);
   if (!again.ok()) return -1;
   auto moved = MoveUp(*std::move(again));
@@ -153,7 +153,7 @@ void AttachCommand::Signal(int number) {
 void AttachCommand::RequestEnd() {
   if (asked_) return;
   asked_ = true;
-  // What it reports at its end must be readable.
+  // Open it now if the host has closed it: the last events must be readable.
   (void)Output();
   Signal(SIGTERM);
 }
@@ -201,12 +201,12 @@ bool AttachCommand::WaitForEnd(uint64_t deadline_ns) {
       pollfd ready = {fd, POLLIN, 0};
       ended_ = poll(&ready, 1, MsecUntil(deadline_ns)) > 0;
       if (ended_) {
-        // Only if this process is init or a subreaper is it our child.
+        // It is our child only if this process is init or a subreaper.
         siginfo_t info;
         (void)waitid(P_PIDFD, static_cast<id_t>(fd), &info, WEXITED | WNOHANG | __WALL);
       }
     } else {
-      // Without a descriptor, when the host has none left.
+      // No descriptor could be opened: the host has none left.
       ended_ = IsGone(pid_, start_ticks_);
       if (!ended_) usleep(kPollUsec);
     }

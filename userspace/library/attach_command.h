@@ -1,4 +1,4 @@
-// One running `rocattach attach`, which records for this process.
+// One `rocattach attach` process, which records on behalf of this process.
 #ifndef ROCATTACH_USERSPACE_LIBRARY_ATTACH_COMMAND_H_
 #define ROCATTACH_USERSPACE_LIBRARY_ATTACH_COMMAND_H_
 
@@ -16,38 +16,38 @@
 
 namespace rocattach {
 
-// Survives whatever the host does with descriptors, signals and wait calls. It ends
-// with the host process, whose pidfd is its standard input, or at RequestEnd(); nothing
-// that the host could close keeps it alive. One thread at a time may use it.
+// Unaffected by what the host does with descriptors, signals and wait calls. Ends with
+// the host process, whose pidfd is its standard input, or at RequestEnd(); nothing that
+// the host could close keeps it alive. One thread at a time may use it.
 class AttachCommand {
  public:
-  // `arguments` without the program's name. The environment is the caller's, without
-  // what would change the program itself.
+  // `arguments`: without the program's name. The environment is the caller's, without
+  // variables that would affect the program itself.
   static absl::StatusOr<std::unique_ptr<AttachCommand>> Start(
       const std::string& program, const std::vector<std::string>& arguments);
-  // Leaves it running.
+  // Leaves the command running.
   ~AttachCommand() = default;
 
   // The next line of its output, without the newline; a line of more than 64 KiB is
-  // cut. DEADLINE_EXCEEDED: none has come until then (CLOCK_MONOTONIC). OUT_OF_RANGE:
-  // there are no more.
+  // cut. DEADLINE_EXCEEDED: no line came by the deadline (CLOCK_MONOTONIC).
+  // OUT_OF_RANGE: there are no more lines.
   absl::StatusOr<std::string> ReadLine(uint64_t deadline_ns);
 
-  // Asks it to end the recording. Only the first call does something.
+  // Asks it to end the recording. Only the first call has an effect.
   void RequestEnd();
-  // True if it has ended until then, and everything of it is gone.
+  // True if it has ended by the deadline. Reaps it if it is our child.
   bool WaitForEnd(uint64_t deadline_ns);
   void Kill() { Signal(SIGKILL); }
 
   bool running() { return !WaitForEnd(0); }
-  // What it has printed on standard error so far, or the end of that.
+  // Its output on standard error so far; if that is long, the end of it.
   std::string Errors();
   pid_t pid() const { return pid_; }
 
  private:
   AttachCommand() = default;
-  // These open the descriptor again if the host has closed it; -1 if that is not
-  // possible, since the process is gone.
+  // These reopen the descriptor if the host has closed it; -1 if that is not possible,
+  // for example because the process is gone.
   int Pidfd();
   int Output();
   void Signal(int number);

@@ -13,13 +13,15 @@
 namespace rocattach {
 namespace {
 
-constexpr absl::string_view kNames[] = {"fatal", "error", "warning", "info", "trace"};
+constexpr absl::string_view kLevelNames[] = {"fatal", "error", "warning", "info",
+                                             "trace"};
 
 }  // namespace
 
 AttachLogLevel ParseLogLevel(absl::string_view text) {
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (absl::EqualsIgnoreCase(text, kNames[i])) return static_cast<AttachLogLevel>(i);
+  for (size_t i = 0; i < std::size(kLevelNames); ++i) {
+    if (absl::EqualsIgnoreCase(text, kLevelNames[i]))
+      return static_cast<AttachLogLevel>(i);
   }
   return AttachLogLevel::kWarning;
 }
@@ -29,8 +31,8 @@ void AttachLog(AttachLogLevel level, absl::string_view text) {
   if (level > ParseLogLevel(wanted == nullptr ? "" : wanted)) return;
   // One write, so that lines of several threads do not mix.
   (void)WriteAll(STDERR_FILENO,
-                 absl::StrCat("rocattach: ", kNames[static_cast<size_t>(level)], ": ",
-                              absl::StripTrailingAsciiWhitespace(text), "\n"));
+                 absl::StrCat("rocattach: ", kLevelNames[static_cast<size_t>(level)],
+                              ": ", absl::StripTrailingAsciiWhitespace(text), "\n"));
 }
 
 }  // namespace rocattach

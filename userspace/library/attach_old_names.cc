@@ -11,7 +11,7 @@ std::atomic<int> target = 0;
 
 }  // namespace
 
-// They return nothing: what fails is printed on standard error (ROCATTACH_LOG_LEVEL).
+// They return nothing; errors are printed on standard error (ROCATTACH_LOG_LEVEL).
 extern "C" {
 
 ROCATTACH_API void attach(uint32_t pid);

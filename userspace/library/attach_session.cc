@@ -61,7 +61,7 @@ void AttachSession::Handle(const std::string& line) {
       break;
     case Kind::kFailed:
       root_status_ = StatusOfReason(event->reason);
-      // What follows the first line is the words of other libraries; trace has them.
+      // The lines after the first are texts of other libraries; level trace has them.
       AttachLog(AttachLogLevel::kError,
                 event->detail.substr(0, event->detail.find('\n')));
       break;
@@ -98,7 +98,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
                                          uint32_t duration_msec) {
   std::vector<std::string> arguments = {"attach", "--json", "--detach-on-eof",
                                         absl::StrCat("--pid=", root_)};
-  // Variables that mean the same are for commands: what the program calls decides.
+  // The API call decides these; the variables with the same meaning are for commands.
   arguments.push_back(tree_ ? "--attach-children" : "--attach-children=false");
   arguments.push_back(absl::StrCat("--attach-duration-msec=", duration_msec));
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -118,7 +118,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
     }
     Handle(*line);
   }
-  // All of a recording that has ended within its attach was still an attach.
+  // A recording that has ended during its attach was attached nevertheless.
   if (Has(root_)) return other_status_;
   attached_.clear();
   End();
@@ -154,7 +154,7 @@ rocattach_status_t AttachSession::Detach() {
   if (absl::IsDeadlineExceeded(stop)) {
     recorder_->Kill();
   } else if (!ended_) {
-    // Without its output only its end says that the file is complete.
+    // Without its output, only its exit shows that the file is complete.
     (void)recorder_->WaitForEnd(deadline);
   }
   End();
@@ -165,7 +165,7 @@ rocattach_status_t AttachSession::Detach() {
     return ROCATTACH_STATUS_ERROR;
   }
   if (!output_error_.empty()) {
-    // What the recorder has said of it names the files.
+    // The recorder's messages on standard error name the files.
     AttachLog(AttachLogLevel::kError,
               absl::StrCat("the recording of process ", root_,
                            " is incomplete: ", output_error_, Errors()));

@@ -14,11 +14,11 @@
 
 namespace rocattach {
 
-// How long a step may take before the recorder is killed, in milliseconds.
+// Time limits of the steps, in milliseconds; after these the recorder is killed.
 struct AttachLimits {
   uint32_t attach_msec = 60'000;
   uint32_t detach_msec = 120'000;
-  uint32_t end_msec = 10'000;  // from the end of the input to that of the process
+  uint32_t end_msec = 10'000;  // for the recorder's process to end
 };
 
 class AttachSession {
@@ -29,8 +29,8 @@ class AttachSession {
   ~AttachSession() = default;
 
   // Starts the recorder and waits until each process is attached to or refused. After
-  // an error only Has() says whether there is a recording nevertheless. It ends by
-  // itself after `duration_msec`; 0: it does not.
+  // an error, Has() tells whether there is a recording nevertheless. The recording ends
+  // by itself after `duration_msec`; 0: it does not.
   rocattach_status_t Attach(const std::string& program,
                             const std::vector<std::string>& options,
                             uint32_t duration_msec = 0);
@@ -38,16 +38,16 @@ class AttachSession {
   void RequestEnd() { recorder_->RequestEnd(); }
   rocattach_status_t Detach();
 
-  // `pid` was attached to.
+  // True if `pid` was attached to.
   bool Has(int pid) const { return attached_.count(pid) != 0; }
-  // The recorder has ended by itself, with its targets.
+  // True if the recorder has ended by itself, with its targets.
   bool over() { return !recorder_->running(); }
 
  private:
-  // Handles one line of the recorder.
+  // Handles one line of the recorder's output.
   void Handle(const std::string& line);
   void HandleNotAttached(const RecorderEvent& event);
-  // Makes the recorder end, with force if it must be.
+  // Ends the recorder; kills it if it does not end in time.
   void End();
   std::string Errors();
 
@@ -58,7 +58,7 @@ class AttachSession {
   std::set<int> attached_;
   bool ready_ = false, ended_ = false;
   std::string output_error_;
-  // SUCCESS until something has failed: of the root, and the last one of the others.
+  // SUCCESS unless an attach failed: the root's status, and the last one of others.
   rocattach_status_t root_status_ = ROCATTACH_STATUS_SUCCESS;
   rocattach_status_t other_status_ = ROCATTACH_STATUS_SUCCESS;
   int garbled_ = 0;

@@ -1,17 +1,20 @@
 #include "userspace/library/attach_sessions.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/version.h"
 #include "userspace/library/attach_log.h"
 #include "userspace/library/attach_settings.h"
-#include "userspace/library/recorder_program.h"
 
 namespace rocattach {
 namespace {
@@ -21,7 +24,7 @@ rocattach_status_t Refuse(rocattach_status_t status, absl::string_view why) {
   return status;
 }
 
-// Whether there is such a process at all; the recorder knows the rest.
+// Checks that there is such a process; the recorder checks the rest.
 rocattach_status_t CheckPid(int pid) {
   if (pid <= 0) {
     return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
@@ -38,8 +41,8 @@ rocattach_status_t CheckPid(int pid) {
   return ROCATTACH_STATUS_SUCCESS;
 }
 
-// The options of the recorder. A tool of somebody else has its own ways to be told what
-// to do: the recorder passes the variables on.
+// The options of the recorder. Third-party tools are configured by variables of their
+// own, which the recorder passes on.
 std::vector<std::string> OptionsOf(const AttachSettings& settings) {
   if (!settings.tool_libraries.empty()) {
     return {absl::StrCat("--attach-tool-library=",
@@ -50,6 +53,44 @@ std::vector<std::string> OptionsOf(const AttachSettings& settings) {
               absl::StrCat(name, " is set, and has no effect"));
   }
   return settings.options;
+}
+
+// The folder of the file that contains this function; empty if that is not known.
+std::string OwnFolder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&OwnFolder), &info) == 0) return "";
+  char* real = realpath(info.dli_fname, nullptr);
+  if (real == nullptr) return "";
+  std::string path = real;
+  free(real);
+  return path.substr(0, path.rfind('/'));
+}
+
+// Finds the program `rocattach` that belongs to this library: ROCATTACH_PROGRAM if it
+// is set, else the path of the program in the installation, or the build, relative to
+// the file that this code was loaded from. NOT_FOUND names the places searched.
+absl::StatusOr<std::string> FindRecorderProgram() {
+  std::vector<std::string> candidates;
+  if (const char* given = secure_getenv("ROCATTACH_PROGRAM"); given != nullptr) {
+    candidates = {given};
+  } else {
+    if (const std::string folder = OwnFolder(); !folder.empty()) {
+      candidates = {
+          absl::StrCat(folder, "/", ROCATTACH_BINDIR_FROM_LIBDIR, "/rocattach"),
+          // The libraries with other names are one folder below.
+          absl::StrCat(folder, "/../", ROCATTACH_BINDIR_FROM_LIBDIR, "/rocattach"),
+          absl::StrCat(folder, "/../cli/rocattach"),
+          absl::StrCat(folder, "/../../cli/rocattach"),
+      };
+    }
+    candidates.push_back(absl::StrCat(ROCATTACH_INSTALL_BINDIR, "/rocattach"));
+  }
+  for (const std::string& candidate : candidates) {
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the program rocattach is in none of these places: ",
+                   absl::StrJoin(candidates, ", ")));
 }
 
 }  // namespace
@@ -63,7 +104,7 @@ bool AttachSessions::InATree(int pid) const {
 
 bool AttachSessions::Reserve(int pid, bool tree) {
   std::lock_guard lock(mutex_);
-  // What has ended with its targets, and was never detached from, is in nobody's way.
+  // Sessions that ended with their targets, without a detach, do not count.
   std::erase_if(entries_, [](const auto& item) {
     return item.second.session != nullptr && item.second.session->over();
   });
@@ -95,7 +136,7 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
     return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
                   absl::StrCat("process ", pid, " is attached to already"));
   }
-  // Also if memory runs out on the way.
+  // Runs also if memory is exhausted on the way.
   absl::Cleanup release = [this, pid] { Release(pid); };
   auto session = std::make_unique<AttachSession>(pid, tree, limits_);
   const rocattach_status_t status =

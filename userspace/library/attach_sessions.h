@@ -36,18 +36,18 @@ class AttachSessions {
     std::unique_ptr<AttachSession> session;
   };
 
-  // Makes room for a session of `pid`; false if there is one.
+  // Makes an entry for a session of `pid`; false if `pid` is in a session already.
   bool Reserve(int pid, bool tree);
-  // Takes the session of `pid` for its end. The entry stays until Release().
+  // Takes the session of `pid`, to end it. The entry stays until Release().
   std::unique_ptr<AttachSession> Take(int pid);
   void Release(int pid);
   rocattach_status_t DetachAll();
-  // `pid` belongs to the tree of another process. With the lock.
+  // True if `pid` belongs to the tree of another process. Call with the lock held.
   bool InATree(int pid) const;
 
   const AttachLimits limits_;
   std::mutex mutex_;  // allowed: it is locked across fork(), and the child unlocks it
-  std::map<int, Entry> entries_;  // by the process that was asked for
+  std::map<int, Entry> entries_;  // by the process ID of the attach call
 };
 
 }  // namespace rocattach

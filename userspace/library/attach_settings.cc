@@ -36,7 +36,7 @@ constexpr Flag kValues[] = {
     {"ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX", "--kernel-exclude-regex"},
     {"ROCPROF_KERNEL_FILTER_RANGE", "--kernel-iteration-range"},
 };
-// Flags of records that there are none of here.
+// Flags for kinds of records that are not supported here.
 constexpr const char* kUnsupported[] = {
     "ROCPROF_ROCDECODE_API_TRACE",
     "ROCPROF_ROCJPEG_API_TRACE",
@@ -58,7 +58,7 @@ void AddOutput(const EnvironmentReader& environment, AttachSettings* settings) {
   const std::string path = environment("ROCPROF_OUTPUT_PATH").value_or("");
   std::string name = environment("ROCPROF_OUTPUT_FILE_NAME").value_or("");
   if (name == "-") name = "./-";  // a name, and not standard output
-  // Keys are replaced in names only.
+  // Keys are replaced only in the file's name.
   const bool keys = absl::StrContains(path, '%') || absl::StrContains(path, '{');
   if (keys) {
     name = absl::StrCat(path, "/", name.empty() ? kDefaultPattern : name);
@@ -74,7 +74,7 @@ void AddOutput(const EnvironmentReader& environment, AttachSettings* settings) {
   if (!name.empty()) settings->options.push_back(absl::StrCat("--output-file=", name));
 }
 
-// "pmc: A B", "A,B"; several lines are measured one with another.
+// Each line, such as "pmc: A B" or "A,B", becomes one --pmc option.
 void AddCounters(const EnvironmentReader& environment, AttachSettings* settings) {
   const auto wanted = environment("ROCPROF_COUNTER_COLLECTION");
   if (wanted.has_value() && !wanted->empty() && !IsSet(*wanted)) return;
@@ -184,7 +184,7 @@ AttachSettings ReadAttachSettings(const EnvironmentReader& environment) {
   for (const char* name : kUnsupported) {
     if (IsSet(environment(name).value_or(""))) settings.ignored.push_back(name);
   }
-  // Of the Python module. ROCPROF_ATTACH_DURATION is for commands: a program detaches.
+  // Set by the Python module. ROCPROF_ATTACH_DURATION is for commands: programs detach.
   (void)absl::SimpleAtoi(environment("ROCATTACH_DURATION_MSEC").value_or(""),
                          &settings.duration_msec);
   const std::string libraries = environment("ROCPROF_ATTACH_TOOL_LIBRARY").value_or("");

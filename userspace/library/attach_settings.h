@@ -1,4 +1,4 @@
-// What the environment asks of an attach, as options of `rocattach attach`.
+// Settings of an attach from the environment, as options of `rocattach attach`.
 #ifndef ROCATTACH_USERSPACE_LIBRARY_ATTACH_SETTINGS_H_
 #define ROCATTACH_USERSPACE_LIBRARY_ATTACH_SETTINGS_H_
 
@@ -16,7 +16,7 @@ struct AttachSettings {
   std::vector<std::string> options;
   // ROCPROF_ATTACH_TOOL_LIBRARY without empty parts and without our own libraries.
   std::vector<std::string> tool_libraries;
-  // After which a recording ends by itself, whatever its processes answer; 0: never.
+  // A recording ends by itself after this, whatever its processes answer; 0: never.
   uint32_t duration_msec = 0;
   // Variables that are set and have no effect.
   std::vector<std::string> ignored;
@@ -25,7 +25,7 @@ struct AttachSettings {
 // Nullopt if the variable is not set.
 using EnvironmentReader = std::function<std::optional<std::string>(const char* name)>;
 
-// The calling process's; without any in a set-user-ID program.
+// Reads the calling process's variable; nullopt for any in a set-user-ID program.
 std::optional<std::string> ReadEnvironment(const char* name);
 
 // As ROCm reads a flag: false for 0, n, no, f, false and off in any case, and for an

@@ -1,4 +1,4 @@
-// What the values of rocattach_status_t are called, and the version.
+// The names and texts of the values of rocattach_status_t, and the version.
 #include <iterator>
 
 #include "userspace/base/version.h"

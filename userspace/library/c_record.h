@@ -16,11 +16,11 @@ inline const RecordHeader* FromC(const rocattach_record_header_t* record) {
   return reinterpret_cast<const RecordHeader*>(record);
 }
 
-// `record` is followed by its text, as everywhere.
+// `record` must be followed by its text, as everywhere.
 rocattach_record_tracer_t ToC(const TraceRecord& record);
 
 // Sets the names of trace records to the texts that follow them. The records must be in
-// memory that may be written.
+// writable memory.
 void SetNames(const RecordHeader* begin, const RecordHeader* end);
 
 }  // namespace rocattach

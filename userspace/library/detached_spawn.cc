@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
 
-// glibc's other name of clone(2). ThreadSanitizer replaces clone by a function that
+// glibc's other name for clone(2). ThreadSanitizer replaces clone by a function that
 // expects a copy of the memory, and would forget the threads of this process.
 extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* data, ...);
 
@@ -33,9 +33,9 @@ struct Request {
   int error = 0;
 };
 
-// In between: shares the memory and the descriptors of the caller's thread, which
-// waits. Until this process has ended, the new one cannot be reaped: the pidfd is the
-// right one.
+// The process in between: shares the memory and the descriptors of the calling thread,
+// which waits. The new process cannot be reaped until this one has ended, so the pidfd
+// is the right one.
 __attribute__((no_sanitize("thread"))) int SpawnAndEnd(void* data) {
   auto* request = static_cast<Request*>(data);
   request->error =
@@ -50,7 +50,7 @@ __attribute__((no_sanitize("thread"))) int SpawnAndEnd(void* data) {
   return 0;
 }
 
-// Errors are those of memory alone.
+// Can fail only for lack of memory.
 int Prepare(Request* request, int input, int output, int errors) {
   posix_spawn_file_actions_t* actions = &request->actions;
   int error = posix_spawn_file_actions_adddup2(actions, input, STDIN_FILENO);
@@ -81,13 +81,13 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// Runs SpawnAndEnd. Without an exit signal its process is invisible to wait calls that
-// do not ask for such children.
+// Runs SpawnAndEnd in a process without an exit signal, so that wait calls do not see
+// it unless they ask for such children.
 int RunInBetween(Request* request) {
   void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return errno;
-  // No handler of the host may run in there.
+  // No signal handler of the host may run in that process.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -12,8 +12,8 @@
 namespace rocattach {
 
 // Owns a descriptor of a library. The host program may have closed it, as daemons close
-// everything above 2, and its number may belong to a file of the host by now: each use
-// asks first whether it still is the same file, and a foreign one is left alone.
+// everything above 2, and its number may belong to a file of the host by now. So each
+// use checks first that it still is the same file; a foreign one is left alone.
 class GuardedFd {
  public:
   GuardedFd() = default;
@@ -40,7 +40,7 @@ class GuardedFd {
     }
     return fd_.get();
   }
-  // Leaves a descriptor alone that is known to be the host's.
+  // Gives up a descriptor that is known to be the host's, without closing it.
   void forget() { (void)fd_.release(); }
   void reset() {
     (void)get();

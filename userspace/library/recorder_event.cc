@@ -67,7 +67,7 @@ rocattach_status_t StatusOfReason(absl::string_view reason) {
       {"not-a-process", ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT},
       {"tool-invalid", ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT},
       {"not-permitted", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
-      // What ptrace answers when another process has the target.
+      // The error that ptrace reports if another process traces the target.
       {"already-traced", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
       {"already-attached", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
       {"not-running", ROCATTACH_STATUS_ERROR_PTRACE_ERROR},

@@ -1,4 +1,4 @@
-// What `rocattach attach --json` reports, line by line.
+// The events of `rocattach attach --json`, one per line.
 #ifndef ROCATTACH_USERSPACE_LIBRARY_RECORDER_EVENT_H_
 #define ROCATTACH_USERSPACE_LIBRARY_RECORDER_EVENT_H_
 
@@ -17,9 +17,9 @@ struct RecorderEvent {
     kAttached,
     kNotAttached,
     kSessionRefused,
-    kReady,   // every process is one of the above
+    kReady,   // every process has had one of the above
     kFailed,  // the recording could not start
-    kResult,  // of one process
+    kResult,  // the outcome for one process
     kEnd,     // the output is complete
     kOther,
   };
@@ -33,8 +33,8 @@ struct RecorderEvent {
   std::string output_error;  // why the output is incomplete; empty: it is complete
 };
 
-// INVALID_ARGUMENT if the line is no event. A field that is missing, or has another
-// type than it should, counts as empty.
+// INVALID_ARGUMENT if the line is not an event. A field that is missing or has the
+// wrong type counts as empty.
 absl::StatusOr<RecorderEvent> ParseRecorderEvent(absl::string_view line);
 
 // The status of the API for a reason of kNotAttached or kFailed.

@@ -7,7 +7,7 @@
  * on, and what was recorded is in the file. The targets need no preparation, unless a
  * tool library is named.
  *
- * What is recorded and where is read from the environment of the calling process at
+ * The environment of the calling process determines what is recorded and where, at
  * each attach call:
  *   ROCPROF_OUTPUT_PATH            directory of the recording (default: the working
  *                                  directory)
@@ -16,14 +16,14 @@
  *                                  dispatches and copies; both are always recorded
  *   ROCPROF_HIP_RUNTIME_API_TRACE, ROCPROF_HIP_COMPILER_API_TRACE,
  *   ROCPROF_HSA_CORE_API_TRACE and its siblings, ROCPROF_MARKER_API_TRACE,
- *   ROCPROF_RCCL_API_TRACE         calls of these APIs, where the process can give them
+ *   ROCPROF_RCCL_API_TRACE         calls of these APIs, if the process can provide them
  *   ROCPROF_MEMORY_ALLOCATION_TRACE, ROCPROF_SCRATCH_MEMORY_TRACE
- *                                  memory, where the process can give it
+ *                                  memory, if the process can provide it
  *   ROCPROF_COUNTER_COLLECTION, ROCPROF_COUNTERS ("pmc: NAME NAME"),
  *   ROCPROF_COUNTER_GROUPS (the same, one group a line)
- *                                  hardware counters, where the process can give them
+ *                                  hardware counters, if the process can provide them
  *   ROCPROF_KERNEL_FILTER_INCLUDE_REGEX, ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX,
- *   ROCPROF_KERNEL_FILTER_RANGE    which kernels these are measured on
+ *   ROCPROF_KERNEL_FILTER_RANGE    kernels on which these are measured
  *   ROCPROF_COLLECTION_PERIOD      "DELAY:DURATION:REPEAT" in nanoseconds, several
  *                                  separated by semicolons: nothing is recorded outside
  *                                  of these periods
@@ -60,7 +60,7 @@ extern "C" {
 #define ROCATTACH_API
 #endif
 
-/* A number outside of the enumeration may be passed and is answered with NULL. In C++
+/* A number outside the enumeration may be passed and is answered with NULL. In C++
  * that needs a fixed underlying type; C needs none. */
 #ifdef __cplusplus
 #define ROCATTACH_ENUM : int
@@ -68,7 +68,7 @@ extern "C" {
 #define ROCATTACH_ENUM
 #endif
 
-/* rocattach_sessions.h has ROCProfiler's statuses under these names. */
+/* rocattach_sessions.h defines ROCProfiler's statuses under these names. */
 #ifdef ROCATTACH_SESSIONS_H_
 #undef rocattach_status_t
 #undef ROCATTACH_STATUS_SUCCESS
@@ -80,11 +80,11 @@ typedef enum ROCATTACH_ENUM {
   /* Any other reason, such as a process without the HSA runtime. */
   ROCATTACH_STATUS_ERROR = 1,
   ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT = 2,
-  /* This process, or what the environment asks for, is not supported. */
+  /* This process, or what the environment requests, is not supported. */
   ROCATTACH_STATUS_ERROR_NOT_SUPPORTED = 3,
   /* The process could not be stopped, read or written. */
   ROCATTACH_STATUS_ERROR_PTRACE_ERROR = 4,
-  /* The caller lacks privileges, or another profiler or debugger has the process. */
+  /* The caller lacks privileges, or another profiler or debugger is attached. */
   ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED = 5,
   /* There is no such process, or it ended meanwhile. */
   ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND = 6,
@@ -98,11 +98,11 @@ typedef struct rocattach_version_triplet_t {
   uint32_t patch;
 } rocattach_version_triplet_t;
 
-/* Attaches to the process `pid` and records it. Returns when it is attached and records
- * what was requested, after about a second, or when it is known that it cannot be; a
- * minute at most.
+/* Attaches to the process `pid` and records it. Returns when it is attached and what
+ * was requested is recorded, after about a second, or when that is known to be
+ * impossible; after a minute at most.
  *   INVALID_ARGUMENT       `pid` is not positive, is the calling process, a thread, a
- *                          thread of the kernel or a zombie; it is attached already; a
+ *                          kernel thread or a zombie; it is attached already; a
  *                          variable of the environment makes no sense; the process
  *                          cannot load the tool library
  *   others                 as above
@@ -113,14 +113,14 @@ ROCATTACH_API rocattach_status_t rocattach_attach(int pid);
 /* The same for `pid` and all its descendants, in one recording. If `pid` itself cannot
  * be attached to, its status is returned, and no process remains attached. Descendants
  * that do not use a GPU yet, and those that are started later, are attached to when
- * they do; that such a one fails is only logged. If another descendant fails, the last
- * such status is returned, and the session exists nevertheless. */
+ * they do; if such an attach fails, that is only logged. If another descendant fails,
+ * its status is returned (the last one, if several), and the session exists. */
 ROCATTACH_API rocattach_status_t rocattach_attach_tree(int pid);
 
 /* Ends the recording of `pid` and returns when the file is complete; a `pid` of 0 ends
- * all recordings of this program and always succeeds. The process runs on; that it has
- * ended meanwhile is no error. Of a tree, only the root can be given: that ends the
- * whole recording.
+ * all recordings of this program and always succeeds. The process runs on; if it has
+ * ended meanwhile, that is no error. Of a tree, only the root can be given: that ends
+ * the whole recording.
  *   INVALID_ARGUMENT       there is no session of `pid`
  *   NOT_SUPPORTED          `pid` is a descendant in a tree's session
  *   ERROR                  the file is incomplete, for example because the disk is full
@@ -140,7 +140,7 @@ ROCATTACH_API rocattach_status_t
 rocattach_get_version_triplet(rocattach_version_triplet_t* info);
 
 /* The name of a value, such as "ROCATTACH_STATUS_SUCCESS", and a sentence about it.
- * NULL for a number that is no status. The texts are static: do not free them. */
+ * NULL for a number that is not a status. The texts are static: do not free them. */
 ROCATTACH_API const char* rocattach_get_status_name(rocattach_status_t status);
 ROCATTACH_API const char* rocattach_get_status_string(rocattach_status_t status);
 

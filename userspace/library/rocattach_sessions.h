@@ -8,26 +8,26 @@
  * program does.
  *
  * The names are those of ROCProfiler with the prefixes "rocattach_" and "ROCATTACH_";
- * the manual page rocattach_sessions(3) says what else a program that is ported needs,
+ * the manual page rocattach_sessions(3) describes what else is needed to port a program
  * and has an example of each kind of session. A session is created, given filters (what
  * to collect) and buffers (where to), started, terminated, started again as often as
  * wanted, and destroyed. Ids are valid until the destroy call.
  *
  * All functions may be called from any thread, and from inside any callback. Inside a
  * callback, a flush of a buffer that is being delivered, and any call that implies one,
- * is done when the callback has returned. rocattach_session_error_detail gives details
- * of all errors.
+ * is deferred until the callback has returned. rocattach_session_error_detail gives
+ * details of all errors.
  *
- * A service that ends or is killed takes its sessions with it: what had arrived is
+ * When a service ends or is killed, its sessions end too: records that had arrived are
  * delivered, then the callback of rocattach_set_session_lost_callback is called;
  * rocattach_check_session and rocattach_terminate_session return ERROR and say why, and
- * the session can be started again. Every call finds a service that was started again.
+ * the session can be started again. Every call connects to a restarted service.
  * A service that does not answer because it is stopped or hangs makes a call fail with
  * ERROR after some seconds.
  *
  * The library belongs to the process that called it first. In a child that this process
  * creates with fork(), every call returns at once, rocattach_initialize with ERROR and
- * all others with NOT_INITIALIZED; a program that the child executes is not concerned.
+ * all others with NOT_INITIALIZED; a program that the child executes is not affected.
  *
  * Order of checks, in every function: initialized, session, then what its comment
  * lists, in that order. The first check that fails decides; nothing has been changed
@@ -58,9 +58,9 @@ extern "C" {
 
 /* ROCPROFILER_STATUS_ERROR_X is ROCATTACH_SESSION_ERROR_X here, with the same value.
  *
- * These exist for programs that name them, and are never returned: what they concern is
- * not supported (nor is NOT_IMPLEMENTED returned: such a filter is
- * FILTER_NOT_SUPPORTED).
+ * These exist for programs that mention them, and are never returned: what they stand
+ * for is not supported (NOT_IMPLEMENTED is not returned either: the status for such a
+ * filter is FILTER_NOT_SUPPORTED).
  *   TIMESTAMP_NOT_APPLICABLE, AGENT_INFORMATION_MISSING, QUEUE_NOT_FOUND,
  *   QUEUE_INFORMATION_MISSING, KERNEL_INFORMATION_MISSING, TRACER_API_DATA_NOT_FOUND,
  *   TRACER_API_DATA_INFORMATION_MISSING, CORRUPTED_LABEL_DATA, RANGE_STACK_IS_EMPTY,
@@ -105,7 +105,7 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_SESSION_ERROR_INVALID_DOMAIN_ID = -36,
   ROCATTACH_SESSION_ERROR_NOT_IMPLEMENTED = -37,
   ROCATTACH_SESSION_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID = -38,
-  /* Names of ROCProfiler's documentation that its enumeration does not have. */
+  /* Names from ROCProfiler's documentation that are not in its enumeration. */
   ROCATTACH_SESSION_ERROR_SESSION_MODE_NOT_ADDED =
       ROCATTACH_SESSION_ERROR_SESSION_MISSING_FILTER,
   ROCATTACH_SESSION_ERROR_MISSING_SESSION_CALLBACK =
@@ -180,8 +180,8 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
       ROCATTACH_SESSION_ERROR_SESSION_MODE_FILTER_MISMATCH
 } rocattach_session_status_t;
 
-/* ROCProfiler's names of the type and of these two. rocattach.h gives them another
- * meaning: in a program that includes both headers, they have that one. */
+/* ROCProfiler's names for the type and for these two values. rocattach.h gives them
+ * another meaning, which they have in a program that includes both headers. */
 #ifndef ROCATTACH_ROCATTACH_H_
 #define rocattach_status_t rocattach_session_status_t
 #define ROCATTACH_STATUS_SUCCESS ROCATTACH_SESSION_SUCCESS
@@ -198,12 +198,12 @@ typedef struct {
   uint64_t value; /* never 0 */
 } rocattach_filter_id_t;
 
-/* No replay is the only mode. */
+/* The only mode is no replay. */
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_NONE_REPLAY_MODE = -1
 } rocattach_replay_mode_t;
 
-/* ---- Records. All follow each other in a buffer, each 8-byte aligned. ---- */
+/* ---- Records. They follow each other in a buffer, each 8-byte aligned. ---- */
 
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_PROFILER_RECORD = 0,        /* rocattach_record_profiler_t */
@@ -216,7 +216,7 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
 
 typedef struct {
   uint32_t kind;  /* rocattach_record_kind_t */
-  uint32_t bytes; /* of the whole record; the next one follows */
+  uint32_t bytes; /* size of the whole record; the next one follows */
   uint64_t id;    /* counts the records of a buffer, from 1 */
 } rocattach_record_header_t;
 
@@ -255,14 +255,14 @@ typedef struct {
       gpu_id; /* as in 'rocattach report' and in --gpu: from 0, or ROCATTACH_NO_GPU */
   uint32_t queue_id;
   uint32_t kernel_id; /* rocattach_query_kernel_name; 0: not known */
-  uint32_t pass;      /* which pass its counters are of, from 0 */
+  uint32_t pass;      /* pass that its counters belong to, from 0 */
   uint64_t correlation_id;
   rocattach_record_timestamps_t timestamps;
   uint32_t grid_size[3]; /* work-items */
   uint32_t workgroup_size[3];
   uint32_t lds_bytes;
   uint32_t scratch_bytes;
-  uint32_t selected_by; /* which filters of the session: ROCATTACH_SELECTED_BY_* */
+  uint32_t selected_by; /* filters that selected it: ROCATTACH_SELECTED_BY_* */
   uint32_t counters_count;
   /* rocattach_record_counter_t[counters_count] follow */
 } rocattach_record_profiler_t;
@@ -294,10 +294,10 @@ typedef struct {
                             host, 4 device to device, 0 unknown */
   uint64_t correlation_id;
   rocattach_record_timestamps_t timestamps;
-  uint32_t source_gpu_id, target_gpu_id; /* of copies; ROCATTACH_NO_GPU: the host */
-  uint64_t bytes;                        /* of copies */
+  uint32_t source_gpu_id, target_gpu_id; /* for copies; ROCATTACH_NO_GPU: the host */
+  uint64_t bytes;                        /* for copies */
   const char* name;                      /* a marker's text; NULL: none */
-  uint32_t name_bytes;                   /* with the final 0; 0: none */
+  uint32_t name_bytes;                   /* including the final 0; 0: none */
   uint32_t pad;
 } rocattach_record_tracer_t;
 
@@ -312,16 +312,16 @@ typedef struct {
   /* rocattach_record_counter_t[num_counters] follow */
 } rocattach_record_counters_sampler_t;
 
-/* Records [begin, end); valid until it returns. Called when a buffer is full, when it
- * is flushed, at its flush interval, when its session ends and when a process ends. */
+/* Delivers records [begin, end), valid until it returns. Called when a buffer is full,
+ * when it is flushed, at its flush interval, when its session or a process ends. */
 typedef void (*rocattach_buffer_callback_t)(const rocattach_record_header_t* begin,
                                             const rocattach_record_header_t* end,
                                             rocattach_session_id_t session_id,
                                             rocattach_buffer_id_t buffer_id);
-/* One finished call or copy of a process, some milliseconds after it ended: on a thread
- * of this library, before the record is put into a buffer, one call at a time for each
- * session. The process does not wait for it. It sees neither arguments nor calls that
- * have not returned. `record.name` is valid until it returns. */
+/* Delivers one finished call or copy of a process, some milliseconds after it ended: on
+ * a thread of this library, before the record is put into a buffer, one call at a time
+ * for each session. The process does not wait for the callback, which gets neither
+ * arguments nor unfinished calls. `record.name` is valid until the callback returns. */
 typedef void (*rocattach_sync_callback_t)(rocattach_record_tracer_t record,
                                           rocattach_session_id_t session_id);
 /* The session has ended without having been terminated: `status` and `detail` (valid
@@ -379,7 +379,7 @@ typedef struct {
 
 typedef struct {
   rocattach_filter_property_kind_t kind;
-  /* The members are also there without `data`, as in ROCProfiler. */
+  /* The members can also be accessed without `data`, as in ROCProfiler. */
   union {
     union {
       const char** names;                             /* kinds 1, 2, 3 and 5 */
@@ -394,7 +394,7 @@ typedef struct {
   uint64_t data_count;
 } rocattach_filter_property_t;
 
-/* What a session is for. */
+/* The purpose of a session. */
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_SESSION_MODE_PROFILING = 1, /* all filters but API_TRACE */
   ROCATTACH_SESSION_MODE_TRACING = 2    /* API_TRACE */
@@ -433,16 +433,16 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session
     rocattach_buffer_callback_t buffer_callback, rocattach_session_id_t* session_id,
     rocattach_filter_property_t property, rocattach_sync_callback_t callback);
 
-/* What the session is for: it takes only filters of the modes that were added, and
+/* Adds a purpose: the session takes only filters of the modes that were added, and
  * needs one for each. Without a mode it takes all. SESSION_NOT_FOUND, INVALID_ARGUMENTS
  * (no such mode). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_add_session_mode(
     rocattach_session_id_t session_id, rocattach_session_mode_t session_mode);
 
-/* Which process the session is for; by default all current and future ones. Not in
- * ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is active),
- * INVALID_ARGUMENTS (no such process, or no collector in it). May be called several
- * times to name several. */
+/* Adds a process that the session is for; by default it is for all current and future
+ * ones. Not in ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is
+ * active), INVALID_ARGUMENTS (no such process, or no collector in it). May be called
+ * several times, to add several. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_add_session_process(rocattach_session_id_t session_id, int32_t pid);
 
@@ -460,7 +460,7 @@ rocattach_start_session(rocattach_session_id_t session_id);
  * longer active, and records may be missing). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_terminate_session(rocattach_session_id_t session_id);
-/* Whether the session is active and its service is there. SESSION_NOT_FOUND,
+/* Checks that the session is active and its service is there. SESSION_NOT_FOUND,
  * SESSION_NOT_ACTIVE, ERROR (it was lost, or the service does not answer). Not in
  * ROCProfiler. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
@@ -508,7 +508,7 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_buffer(
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_buffer_properties(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id,
     rocattach_buffer_property_t* buffer_properties, uint32_t buffer_properties_count);
-/* Flushes it first; filters that wrote to it have no buffer then. SESSION_NOT_FOUND,
+/* Flushes the buffer first; filters that wrote to it have none then. SESSION_NOT_FOUND,
  * BUFFER_NOT_FOUND. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_destroy_buffer(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
@@ -528,8 +528,8 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_api_trace_sync_c
  * CORRUPTED_SESSION_BUFFER (records in flight could not be collected). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_flush_data(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
-/* Records of the last start that were lost: there was no room in a buffer or no buffer,
- * or the program did not read what the service sent. Not in ROCProfiler.
+/* Number of records lost since the last start: a buffer was full or missing, or the
+ * program did not read what the service sent. Not in ROCProfiler.
  * SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_get_dropped_records(rocattach_session_id_t session_id, uint64_t* records);
@@ -539,15 +539,15 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_next_record(
     const rocattach_record_header_t* record, const rocattach_record_header_t** next,
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
 
-/* ---- Names. `pid` is that of a record of the session. They are known as long as the
- * session is, also after the process or the service has ended. Texts are valid until
- * the session is destroyed. Not in ROCProfiler. ---- */
+/* ---- Names. `pid` is the one in a record of the session. Names are known as long as
+ * the session exists, also after the process or the service has ended. Texts are valid
+ * until the session is destroyed. Not in ROCProfiler. ---- */
 
 typedef struct {
   uint32_t gpu_id;          /* as in records */
   uint32_t compute_units;   /* 0: not known */
   const char* name;         /* "gfx90a" */
-  const char* product_name; /* "" where it is not known, as below */
+  const char* product_name; /* "" if not known, as below */
   const char* uuid;         /* "GPU-…" */
   const char* pci;          /* "0000:03:00.0" */
 } rocattach_agent_t;
@@ -568,8 +568,8 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_query_agent(rocattach_session_id_t session_id, int32_t pid, uint32_t gpu_id,
                       rocattach_agent_t* agent);
 
-/* ---- Device profiling: counters of a GPU for all processes that use it. These do not
- * require initialize, as in ROCProfiler. ---- */
+/* ---- Device profiling: counters of a GPU for all processes that use it. These calls
+ * do not require initialize, as in ROCProfiler. ---- */
 
 typedef struct {
   double value;

@@ -1,5 +1,3 @@
-#include "userspace/library/sessions_c_api.h"
-
 #include <algorithm>
 #include <cstring>
 #include <string>

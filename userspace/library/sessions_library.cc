@@ -3,7 +3,7 @@
 
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/service_channel.h"
-#include "userspace/library/sessions_c_api.h"
+#include "userspace/library/sessions_state.h"
 
 namespace rocattach {
 

@@ -9,7 +9,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "userspace/library/sessions_c_api.h"
 #include "userspace/library/ticker.h"
 
 namespace rocattach {
@@ -19,7 +18,7 @@ namespace {
 struct Api {
   absl::Mutex mutex;
   std::shared_ptr<SessionEngine> engine ABSL_GUARDED_BY(mutex);
-  // While buffers have flush intervals.
+  // Exists once a buffer has a flush interval.
   std::unique_ptr<Ticker> ticker ABSL_GUARDED_BY(mutex);
 };
 

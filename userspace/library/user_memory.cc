@@ -26,7 +26,7 @@ std::optional<std::string> ReadUserString(const char* from, size_t limit) {
   std::string text;
   char chunk[256];
   while (text.size() < limit) {
-    // Never across the end of a page that the string may end on.
+    // Never across the end of a page: the next one may be unmapped.
     const uintptr_t at = reinterpret_cast<uintptr_t>(from) + text.size();
     const size_t want = std::min(sizeof(chunk), size_t{4096} - at % 4096);
     if (from == nullptr || !ReadUserMemory(from + text.size(), chunk, want)) {

@@ -1,4 +1,4 @@
-// Reading what a caller of the C API points to, without trusting the pointer.
+// Reads memory that a caller of the C API points to, without trusting the pointer.
 #ifndef ROCATTACH_USERSPACE_LIBRARY_USER_MEMORY_H_
 #define ROCATTACH_USERSPACE_LIBRARY_USER_MEMORY_H_
 
@@ -18,7 +18,7 @@ bool ReadUserMemory(const void* from, void* to, size_t bytes);
 // does not end.
 std::optional<std::string> ReadUserString(const char* from, size_t limit);
 
-// An array; nullopt if it cannot be read or is absurdly long.
+// An array; nullopt if it cannot be read or has more than kMaxCount elements.
 template <typename T>
 std::optional<std::vector<T>> ReadUserArray(const T* from, uint64_t count) {
   constexpr uint64_t kMaxCount = 4096;

@@ -15,13 +15,13 @@
 #include "injector/mapped_file.h"
 #include "injector/maps.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/library_search.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kMaxEnvironment = 4 << 20;
 constexpr off_t kMaxLibrary = 64 << 20;
 // More libraries than this are not followed.
 constexpr size_t kMostLibraries = 256;
@@ -45,7 +45,7 @@ class NeedsCheck {
   const pid_t pid_;
   const std::string root_;
   std::string environment_;
-  std::map<std::string, std::string> mapped_;  // paths by the name that others need
+  std::map<std::string, std::string> mapped_;  // paths by file name and SONAME
   std::vector<std::string> waiting_;
   std::set<std::string> seen_;
 };
@@ -77,7 +77,7 @@ absl::Status NeedsCheck::ReadMapped() {
   return absl::OkStatus();
 }
 
-// A version is a string between zeros in the file of a library that defines it.
+// A library that defines a version has its name, between zero bytes, in its file.
 absl::Status NeedsCheck::CheckVersions(
     const std::string& path, const ElfNeeds& needs,
     const std::vector<std::string>& providers) const {
@@ -86,7 +86,7 @@ absl::Status NeedsCheck::CheckVersions(
     if (missing.empty()) break;
     auto file = Open(provider);
     struct stat info;
-    // What cannot be read cannot be judged.
+    // A file that cannot be read cannot be checked.
     if (!file.ok() || fstat(file->get(), &info) != 0 || info.st_size > kMaxLibrary) {
       return absl::OkStatus();
     }
@@ -127,8 +127,7 @@ absl::Status NeedsCheck::CheckOne(const std::string& path) {
 }
 
 absl::Status NeedsCheck::Run(const std::string& path) {
-  environment_ =
-      ReadFile(absl::StrCat("/proc/", pid_, "/environ"), kMaxEnvironment).value_or("");
+  environment_ = ReadEnvironment(pid_).value_or("");
   RETURN_IF_ERROR(ReadMapped());
   waiting_.push_back(path);
   while (!waiting_.empty()) {

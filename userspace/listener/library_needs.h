@@ -1,4 +1,4 @@
-// Whether a process could load a library, determined from outside.
+// Checks from outside whether a process could load a library.
 #ifndef ROCATTACH_USERSPACE_LISTENER_LIBRARY_NEEDS_H_
 #define ROCATTACH_USERSPACE_LISTENER_LIBRARY_NEEDS_H_
 
@@ -11,10 +11,10 @@
 namespace rocattach {
 
 // Checks that the process has, or its loader would find, every library that the one at
-// `path` (in the process's root) needs, and the libraries that those need, and that
-// they have the versions of symbols that it asks for. A dlopen() that fails is harmless
-// in itself, but rocprofiler-sdk ends the process after one. FAILED_PRECONDITION names
-// what is missing.
+// `path` (in the process's root) depends on, directly or indirectly, and that they have
+// the symbol versions that are required. A failed dlopen() is harmless in itself, but
+// rocprofiler-sdk ends the process after one. FAILED_PRECONDITION names what is
+// missing.
 absl::Status CheckLibraryNeeds(pid_t pid, const std::string& path);
 
 }  // namespace rocattach

@@ -21,7 +21,6 @@
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 #include "userspace/listener/tool_library.h"
@@ -33,10 +32,9 @@ namespace {
 constexpr char kListener[] = "rocp-bg-attach";
 constexpr char kAttachLibrary[] = "librocprofiler-sdk-attach.so";
 constexpr char kSdkLibrary[] = "librocprofiler-sdk.so";
-constexpr size_t kMaxEnvironment = 4 << 20;
-// For the stub, so that a later session knows what it was for.
+// Stored in the stub, so that a later session knows the purpose of the call.
 constexpr uint64_t kAttachCall = 1, kDetachCall = 2, kEnvironmentCall = 3;
-// getenv() and its like wait for nobody but each other.
+// getenv() and the like wait only for each other.
 constexpr uint32_t kEnvironmentMsec = 5'000;
 
 ToolFailure FromStep(const AttachFailure& failure) {
@@ -56,7 +54,7 @@ ToolFailure FromStatus(const absl::Status& status) {
 #define RETURN_IF_RESULT(call) \
   if (Result result_ = (call); result_.has_value()) return result_
 
-// What rocprofiler-register's numbers mean.
+// The meaning of rocprofiler-register's status numbers.
 std::string RegisterStatus(uint32_t status) {
   switch (status) {
     case 1:
@@ -77,10 +75,10 @@ std::string RegisterStatus(uint32_t status) {
   }
 }
 
-// Whether the tool of an earlier session is still attached, as far as can be told: what
-// is not known counts as attached, since a detach too many does less than an attach.
+// True if the tool of an earlier session is still attached, as far as can be told. If
+// that is unknown, true: one detach too many does less harm than one attach too many.
 bool IsStillAttached(const EarlierCall& earlier) {
-  // Before an attach or after a detach.
+  // Such calls are made before an attach or after a detach.
   if (earlier.purpose == kEnvironmentCall) return false;
   const bool returned =
       earlier.block.has_value() && earlier.block->state == CALL_RETURNED;
@@ -128,7 +126,7 @@ ListenerSession::Result ListenerSession::Open() {
   auto ticks = ReadStartTicks(pid_);
   if (!ticks.ok()) return FromStatus(ticks.status());
   start_ns_ = *ticks * ClockTickNs();
-  // Only who may trace the process can open it; the lock ends with this program.
+  // Opening it takes the right to trace the process; the lock ends with this program.
   auto lock = OpenFile(absl::StrCat("/proc/", pid_, "/mem"), O_RDONLY);
   if (!lock.ok()) {
     ToolFailure failure = FromStatus(lock.status());
@@ -144,8 +142,8 @@ ListenerSession::Result ListenerSession::Open() {
                                   pid_, "; detach that one first")};
 }
 
-// A tool that is attached starts threads of its own, which have the name of the thread
-// that starts them: the listener is the oldest one.
+// An attached tool starts threads of its own, which have the name of the thread that
+// starts them, so the listener is the oldest one.
 ListenerSession::Result ListenerSession::FindListener() {
   const auto threads = ListThreads(pid_);
   if (!threads.ok()) return FromStatus(threads.status());
@@ -162,7 +160,7 @@ ListenerSession::Result ListenerSession::FindListener() {
     listener_ = tid;
   }
   if (listener_ != 0) return std::nullopt;
-  // A version that cannot attach ignores the variable, which may well have been set.
+  // A version that cannot attach ignores ROCP_TOOL_ATTACH, which may have been set.
   if (auto maps = Maps::Read(pid_); maps.ok()) {
     RegisterLibrary found;
     StepResult result = FindRegisterLibrary(pid_, *maps, &found);
@@ -186,13 +184,13 @@ ListenerSession::Result ListenerSession::CheckTarget() const {
   return std::nullopt;
 }
 
-// The one that is loaded, else the one that would be.
+// The path of the loaded library, or else of the one that would be loaded.
 std::string ListenerSession::SdkPath(const Maps& maps) const {
   if (const Mapping* mapped = FindMappedLibrary(maps, kSdkLibrary)) {
     return DecodeMapsPath(mapped->path);
   }
   const std::string proc = absl::StrCat("/proc/", pid_);
-  auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);
+  auto environment = ReadEnvironment(pid_);
   return FindLibrary(
       absl::StrCat(proc, "/root"), library_.path, environment.value_or(""),
       {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
@@ -208,7 +206,7 @@ ListenerSession::Result ListenerSession::FindSdk(const Maps& maps) {
   }
   sdk_ = SdkPath(maps);
   sdk_is_loaded_ = FindMappedLibrary(maps, kSdkLibrary) != nullptr;
-  // Some releases of rocprofiler-register abort the process without it.
+  // Some releases of rocprofiler-register abort the process without rocprofiler-sdk.
   if (sdk_.empty()) {
     return ToolFailure{"tool-refused",
                        absl::StrCat("process ", pid_, " would not find ", kSdkLibrary,
@@ -230,14 +228,14 @@ ListenerSession::Result ListenerSession::FindTools(
     }
     paths.push_back(*std::move(path));
   }
-  if (tools.size() > 1 && TakesOneTool(pid_, sdk_)) {
+  if (tools.size() > 1 && AttachesOneTool(pid_, sdk_)) {
     return ToolFailure{"tool-refused",
                        absl::StrCat(sdk_, " of process ", pid_,
                                     " attaches one tool library only; lists are for "
                                     "ROCm 7")};
   }
   tool_ = absl::StrJoin(paths, ":");
-  // Releases that read a list drop what is behind its last colon.
+  // Releases that read a list ignore the part after its last colon.
   if (paths.size() > 1) tool_.push_back(':');
   return std::nullopt;
 }
@@ -258,7 +256,7 @@ ListenerSession::Result ListenerSession::WaitForCall(
     case RemoteCall::State::kReturned:
       break;
   }
-  // The enumeration is 32 bits wide; what is above them is undefined.
+  // The enumeration is 32 bits wide; the upper bits are undefined.
   const auto status = static_cast<uint32_t>(call->result());
   (void)call->Clear(/*keep_stub=*/purpose == kAttachCall && status == 0);
   if (status == 0) return std::nullopt;
@@ -329,7 +327,7 @@ ListenerSession::Result ListenerSession::RememberEnvironment(
   if (status.ok()) return std::nullopt;
   environment_.reset();
   variables_kept_ = std::string(status.message());
-  // Without the thread nothing else can be called either.
+  // If the listener has not come back, nothing else can be called either.
   return std::exchange(unfinished_call_, std::nullopt);
 }
 
@@ -341,8 +339,8 @@ void ListenerSession::RestoreEnvironment() {
   if (!status.ok() && !target_ended()) variables_kept_ = std::string(status.message());
 }
 
-// What a session that was killed has left: a second attach without a detach would be
-// more than tools expect.
+// Detaches what a killed session has left attached: tools do not expect a second attach
+// without a detach.
 ListenerSession::Result ListenerSession::DetachEarlier(
     const std::function<bool()>& cancelled) {
   RemoteCallRequest request;
@@ -354,7 +352,7 @@ ListenerSession::Result ListenerSession::DetachEarlier(
   if (!earlier.has_value() || !IsStillAttached(*earlier)) return std::nullopt;
   Result result = Call("rocprofiler_register_detach", library_.detach, {}, kDetachCall,
                        limits_.detach_msec, cancelled);
-  // That it was not attached is no reason to give up.
+  // If the tool was not attached, the attach can go on.
   if (!result.has_value() || result->reason == "tool-refused") return std::nullopt;
   return result;
 }
@@ -391,7 +389,7 @@ ListenerSession::Result ListenerSession::Attach(
     const std::vector<std::string>& tools, const Variables& variables,
     const std::function<bool()>& cancelled) {
   Result result = Steps(tools, variables, cancelled);
-  // What is read of a process that ends is not to be relied on.
+  // Data read from a process that is ending is not reliable.
   if (result.has_value() && target_ended() && result->reason != "died-during-attach") {
     return ToolFailure{"target-exited", absl::StrCat("process ", pid_, " has ended"),
                        result->target_modified};

@@ -1,4 +1,4 @@
-// A tool of somebody else in a process that was started with ROCP_TOOL_ATTACH=1.
+// A third-party tool in a process that was started with ROCP_TOOL_ATTACH=1.
 #ifndef ROCATTACH_USERSPACE_LISTENER_LISTENER_SESSION_H_
 #define ROCATTACH_USERSPACE_LISTENER_LISTENER_SESSION_H_
 
@@ -18,14 +18,14 @@
 
 namespace rocattach {
 
-// Why a tool was not attached or detached: a word for programs, a sentence for people.
-// The words beside those of AttachReasonName():
-//   no-listener       the process cannot be asked
+// The reason why a tool was not attached or detached: a word for programs, a sentence
+// for people. Words in addition to those of AttachReasonName():
+//   no-listener       the process has no thread that takes calls of attachers
 //   tool-invalid      the target cannot load such a library
-//   tool-refused      rocprofiler-register has answered with an error
-//   call-timeout      the call has not returned in time, and goes on
+//   tool-refused      the attach would fail, or rocprofiler-register returned an error
+//   call-timeout      the call has not returned in time, and continues
 //   cancelled         the same, by request
-//   listener-busy     a call of somebody else has not returned
+//   listener-busy     another program's call has not returned
 struct ToolFailure {
   std::string reason;
   std::string detail;
@@ -37,8 +37,8 @@ struct ToolLimits {
   uint32_t detach_msec = 100'000;
 };
 
-// rocprofiler-register's own functions are called on the thread rocp-bg-attach, which
-// exists for that. The process is locked against other sessions of this kind for the
+// Calls rocprofiler-register's own functions on the thread rocp-bg-attach, which exists
+// for that purpose. The process is locked against other sessions of this kind for the
 // lifetime of this object. If this process dies, the target runs on with the tool; the
 // next session detaches it first.
 class ListenerSession {
@@ -48,34 +48,34 @@ class ListenerSession {
   ListenerSession(const ListenerSession&) = delete;
   ListenerSession& operator=(const ListenerSession&) = delete;
 
-  // What Attach() does before it calls anything in the process: is there a thread that
-  // can be asked, and would it find rocprofiler-sdk?
+  // Makes the checks of Attach() that call nothing in the process: that it has a
+  // listener, and would find rocprofiler-sdk.
   std::optional<ToolFailure> Prepare();
-  // The thread, once that has succeeded.
+  // The listener's thread ID, once Prepare() has succeeded.
   pid_t listener() const { return listener_; }
-  // Whether the process has loaded rocprofiler-sdk, as far as Prepare() knows.
+  // True if the process has loaded rocprofiler-sdk, as far as Prepare() knows.
   bool sdk_is_loaded() const { return sdk_is_loaded_; }
-  // The tools of Attach() are loaded already: their names are passed as they are.
+  // The tools for Attach() are loaded already: their names are passed on unchanged.
   void set_tools_are_loaded() { tools_are_loaded_ = true; }
 
-  // rocprofiler_register_attach(): on the first time the tool is loaded and configured.
-  // `cancelled` ends the wait for the tool, not its work.
+  // Calls rocprofiler_register_attach(), which loads and configures the tool the first
+  // time. `cancelled` ends the wait for the tool, not its work.
   std::optional<ToolFailure> Attach(const std::vector<std::string>& tools,
                                     const Variables& variables,
                                     const std::function<bool()>& cancelled = nullptr);
-  // rocprofiler_register_detach(), and then the environment of before the attach. No
-  // failure if the process has ended.
+  // Calls rocprofiler_register_detach(), then restores the environment from before the
+  // attach. No failure if the process has ended.
   std::optional<ToolFailure> Detach();
 
   bool attached() const { return attached_; }
-  // The process has ended.
+  // True if the process has ended.
   bool target_ended() const;
-  // What the tool was called in the attach, after Attach().
+  // The path of the tool, or the list of paths, that Attach() has passed on.
   const std::string& tool() const { return tool_; }
-  // Why the process has kept variables of the session, after Detach(); empty if it has
-  // not.
+  // The reason why the process has kept variables of the session, after Detach(); empty
+  // if it has not.
   const std::string& variables_kept() const { return variables_kept_; }
-  // How long the thread was away from its wait in the attach.
+  // Time for which the listener was away from its wait in the attach.
   uint64_t call_ns() const { return call_ns_; }
 
  private:
@@ -89,11 +89,11 @@ class ListenerSession {
   std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
   Result DetachEarlier(const std::function<bool()>& cancelled);
-  // A failure only if the thread has not come back; what cannot be read is kept.
+  // Fails only if the listener has not come back; if a read fails, nothing is restored.
   Result RememberEnvironment(const Maps& maps, const Variables& variables,
                              const std::function<bool()>& cancelled);
   void RestoreEnvironment();
-  // For ToolEnvironment.
+  // Calls a function of the C library, for ToolEnvironment.
   absl::StatusOr<uint64_t> CallLibc(const std::function<bool()>& cancelled,
                                     const char* name, RemoteAddress function,
                                     std::array<CallArgument, 2> arguments);
@@ -121,7 +121,7 @@ class ListenerSession {
   bool attached_ = false;
   uint64_t call_ns_ = 0;
   std::optional<ToolEnvironment> environment_;
-  Result unfinished_call_;  // of the C library
+  Result unfinished_call_;  // a call of the C library that has not returned
   std::string variables_kept_;
 };
 

@@ -43,7 +43,7 @@ absl::StatusOr<std::optional<std::string>> ToolEnvironment::Get(
                    call("getenv", getenv_, {name + '\0', std::nullopt}));
   if (result == 0) return std::optional<std::string>();
   std::string value;
-  // To the end of each page: what is behind the text's last one need not be mapped.
+  // Read to the end of each page: the page after the text need not be mapped.
   for (uint64_t at = result; value.size() < kMaxValue;) {
     std::string part(kPage - at % kPage, '\0');
     RETURN_IF_ERROR(memory_.Read(RemoteAddress(at), part.data(), part.size()));

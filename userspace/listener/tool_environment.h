@@ -1,4 +1,4 @@
-// The variables that a tool gets, in the environment of its process, and their removal.
+// The environment variables of a tool in its process, and their removal.
 #ifndef ROCATTACH_USERSPACE_LISTENER_TOOL_ENVIRONMENT_H_
 #define ROCATTACH_USERSPACE_LISTENER_TOOL_ENVIRONMENT_H_
 
@@ -21,10 +21,10 @@
 
 namespace rocattach {
 
-// rocprofiler_register_attach() sets variables, and nothing of rocprofiler-register
-// removes them. This remembers what the process had before, and brings that back by
-// calls of its own C library: getenv() before the attach; getenv(), setenv() and
-// unsetenv() after the detach.
+// rocprofiler_register_attach() sets variables, and rocprofiler-register never removes
+// them. This saves the values from before and restores them by calling functions of the
+// process's C library: getenv() before the attach; getenv(), setenv() and unsetenv()
+// after the detach.
 class ToolEnvironment {
  public:
   // Calls a function of the process with these arguments and returns its result.
@@ -34,9 +34,9 @@ class ToolEnvironment {
   // Finds the functions. NOT_FOUND: the process has no C library that exports them.
   static absl::StatusOr<ToolEnvironment> Open(pid_t pid, const Maps& maps);
 
-  // Before the attach.
+  // Call before the attach: saves the present values of these variables.
   absl::Status Remember(const Variables& variables, const Caller& call);
-  // After the detach. Variables that have got another value meanwhile are left alone.
+  // Call after the detach. Variables whose value has changed meanwhile are left alone.
   // All are tried; the error is the first one.
   absl::Status Restore(const Caller& call) const;
 
@@ -46,7 +46,7 @@ class ToolEnvironment {
     std::string value;                  // during the session
     std::optional<std::string> before;  // empty: there was none
   };
-  // A value that is longer is not restored.
+  // A longer value is not restored.
   static constexpr size_t kMaxValue = 128 << 10;
 
   explicit ToolEnvironment(TargetMemory memory) : memory_(std::move(memory)) {}

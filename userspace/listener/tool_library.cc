@@ -17,6 +17,7 @@
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/listener/library_needs.h"
 #include "userspace/watch/library_search.h"
@@ -24,7 +25,6 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kMaxEnvironment = 4 << 20;
 constexpr const char* kToolFunctions[] = {"rocprofiler_configure",
                                           "rocprofiler_configure_attach"};
 constexpr const char* kOurs[] = {"librocattach-collector.so", "librocattach.so",
@@ -50,8 +50,7 @@ bool IsOurs(absl::string_view library) {
 absl::StatusOr<std::string> PathOf(pid_t pid, const std::string& library,
                                    const std::string& sdk) {
   if (library.find('/') == std::string::npos) {
-    auto environment =
-        ReadFile(absl::StrCat("/proc/", pid, "/environ"), kMaxEnvironment);
+    auto environment = ReadEnvironment(pid);
     std::string found = FindLibrary(absl::StrCat("/proc/", pid, "/root"), sdk,
                                     environment.value_or(""), {library});
     if (!found.empty()) return found;
@@ -85,7 +84,7 @@ absl::Status CheckElf(int fd) {
   ASSIGN_OR_RETURN(const ElfImage image, ElfImage::Parse(file, ElfImage::Form::kFile));
   struct stat info;
   if (fstat(fd, &info) != 0) return absl::InvalidArgumentError(strerror(errno));
-  // The loader maps it; what is cut off would be SIGBUS.
+  // The loader maps the segments; access to a part that is cut off would be SIGBUS.
   for (const ElfSegment& segment : image.segments()) {
     const auto bytes = static_cast<uint64_t>(info.st_size);
     if (segment.offset > bytes || segment.filesz > bytes - segment.offset) {
@@ -117,7 +116,7 @@ absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& librar
   ASSIGN_OR_RETURN(const ThreadStatus status, ReadThreadStatus(pid, pid));
   StepResult usable = CheckCollector(pid, status, path, FileIdentity{});
   if (!usable.ok()) {
-    // It speaks of the collector where it says who may not read it.
+    // Without the remedy, which is about the collector.
     const std::string& detail = usable.failure().detail;
     return Invalid(path, pid, detail.substr(0, detail.find("; install")));
   }
@@ -133,7 +132,7 @@ absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& librar
   return path;
 }
 
-bool TakesOneTool(pid_t pid, const std::string& sdk) {
+bool AttachesOneTool(pid_t pid, const std::string& sdk) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) return true;
   auto fd = OpenRegularInRoot(root->get(), sdk);

@@ -15,8 +15,8 @@
 namespace rocattach {
 namespace {
 
-// libcurl's functions that set options take arguments of any type: a wrong one is not
-// seen by the compiler. Each type has its function here.
+// libcurl's function that sets options takes arguments of any type: the compiler does
+// not notice a wrong one. Here each type has its own function.
 CURLcode SetLong(CURL* curl, CURLoption option, long value) {
   return curl_easy_setopt(curl, option, value);
 }
@@ -39,7 +39,7 @@ absl::Status StatusOf(CURLcode code, const std::string& url, const char* detail)
                                           : absl::UnavailableError(text);
 }
 
-// What a URL consists of; null if it is none.
+// The parts of a URL; not valid() if the text is not a URL.
 class Url {
  public:
   explicit Url(const std::string& text) : url_(curl_url()) {
@@ -135,19 +135,27 @@ class CurlPoster : public HttpPoster {
 
  private:
   absl::StatusOr<HttpPostReply> Transfer(const WakeEvent* stop) {
+    uint64_t end_ns = UINT64_MAX;
     for (int running = 1; running > 0;) {
       CURLMcode code = curl_multi_perform(multi_, &running);
       curl_waitfd wake = {stop == nullptr ? -1 : stop->fd(), CURL_WAIT_POLLIN, 0};
       if (code == CURLM_OK && running > 0) {
         // The timeout of the transfer ends this wait too.
-        code = curl_multi_poll(multi_, &wake, stop == nullptr ? 0 : 1, 1000, nullptr);
+        code = curl_multi_poll(multi_, &wake, stop == nullptr ? 0 : 1,
+                               end_ns == UINT64_MAX ? 1000 : 50, nullptr);
       }
       if (code != CURLM_OK) {
         return absl::InternalError(
             absl::StrCat("libcurl: ", curl_multi_strerror(code)));
       }
-      // The signal stays: it is for whoever waits next, too.
-      if (running > 0 && wake.revents != 0) return absl::CancelledError("stopped");
+      if (running > 0 && wake.revents != 0) {
+        // The signal remains set for later waits; here it is waited for no longer.
+        end_ns = ClockNs(CLOCK_MONOTONIC) + kStopMsec * 1'000'000;
+        stop = nullptr;
+      }
+      if (running > 0 && ClockNs(CLOCK_MONOTONIC) > end_ns) {
+        return absl::CancelledError("stopped");
+      }
     }
     int left = 0;
     const CURLMsg* done = curl_multi_info_read(multi_, &left);
@@ -183,7 +191,7 @@ class CurlPoster : public HttpPoster {
 
 absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(
     HttpPostOptions options) {
-  // Also thread-safe by itself since 7.84, unless it was built without.
+  // Thread-safe by itself since libcurl 7.84, unless that was built without support.
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const Url url(options.url);

@@ -16,42 +16,45 @@
 namespace rocattach {
 
 struct HttpPostOptions {
-  std::string url;                   // http or https
-  std::vector<std::string> headers;  // "Name: value"; libcurl's Content-* included
+  std::string url;                                     // http or https
+  std::vector<std::string> headers;                    // "Name: value"; also Content-*
   std::string agent = "OTel-OTLP-Exporter-rocattach";  // User-Agent, without version
-  // Files for TLS; empty: the system's certificates, and none of ours.
+  // Files for TLS; empty: the system's CA certificates, and no client certificate.
   std::string ca_file, certificate_file, key_file;
 };
 
 struct HttpPostReply {
   long status = 0;
   std::optional<uint64_t> retry_after_seconds;
-  std::string body;  // at most kMostReplyBytes; longer ones are cut
-  // The header grpc-status, of servers that speak gRPC-Web.
+  std::string body;  // at most kMostReplyBytes; longer ones are truncated
+  // The header grpc-status, from servers that speak gRPC-Web.
   std::optional<int> grpc_status;
 };
 
-// The connection is kept for the next request. Redirects are not followed: what is sent
-// may name users and programs. Not thread-safe.
+// Sends requests, and keeps the connection for the next one. Redirects are not
+// followed: a body may name users and programs. Not thread-safe.
 class HttpPoster {
  public:
   static constexpr size_t kMostReplyBytes = 64 << 10;
+  // A request under way when `stop` is signalled has this long to get its answer.
+  static constexpr uint64_t kStopMsec = 3000;
 
-  // INVALID_ARGUMENT if the URL or a header cannot be one.
+  // INVALID_ARGUMENT if the URL or a header is not valid.
   static absl::StatusOr<std::unique_ptr<HttpPoster>> Create(HttpPostOptions options);
   virtual ~HttpPoster() = default;
 
-  // UNAVAILABLE if there was no answer, DEADLINE_EXCEEDED if not in time, CANCELLED if
-  // `stop` was signalled meanwhile, which may be null.
+  // UNAVAILABLE if there was no answer, DEADLINE_EXCEEDED if none came in time,
+  // CANCELLED if `stop`, which may be null, was signalled meanwhile and none came within
+  // kStopMsec: then it is not known whether the server has taken the body.
   virtual absl::StatusOr<HttpPostReply> Post(absl::string_view body,
                                              uint64_t timeout_msec,
                                              const WakeEvent* stop) = 0;
-  // Replaces what is behind the URL's '?' from the next request on; already encoded.
+  // Replaces the URL's query from the next request on; it is already encoded.
   virtual void SetQuery(const std::string& query) = 0;
 };
 
-// The URL without user name and password, which do not belong into logs. The text
-// itself if it is no URL.
+// The URL without user name, password and query, which must not appear in logs. The
+// text itself if it is not a URL.
 std::string PublicUrl(const std::string& url);
 
 }  // namespace rocattach

@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-// Of a collector's message, in ours.
+// Limit on the part of a collector's message that ours contain.
 constexpr size_t kMostMessageBytes = 200;
 
 }  // namespace
@@ -42,11 +42,12 @@ MetricsPusher::MetricsPusher(const OtlpSettings& settings,
             std::move(on_state)) {}
 
 absl::StatusOr<std::string> MetricsPusher::Body() {
-  ASSIGN_OR_RETURN(const NodeSnapshot snapshot, source_->Take(MetricsConsumer::kPush));
+  ASSIGN_OR_RETURN(const NodeSnapshot snapshot,
+                   source_->CaptureSnapshot(MetricsConsumer::kPush));
   const std::string body =
       OtlpMetrics(snapshot, ReadSelfUsage(), service_, clock_(), demangler_.get())
           .SerializeAsString();
-  // Names that took too long use up the demangler's patience, also for others.
+  // Slow names use up the time limit of the demangler for all other names.
   if (demangler_->given_up() > 0) demangler_ = std::make_unique<Demangler>();
   return settings_.gzip ? Gzip(body, GzipEffort::kDefault) : body;
 }
@@ -54,7 +55,7 @@ absl::StatusOr<std::string> MetricsPusher::Body() {
 PushResult MetricsPusher::Push(PushAttempt* attempt) {
   const auto body = Body();
   if (!body.ok()) {
-    loop_.NoteFailed(body.status());
+    loop_.CountFailed(body.status());
     return PushResult::kRetry;
   }
   const auto reply = loop_.Post(poster_.get(), *body, attempt);
@@ -63,7 +64,7 @@ PushResult MetricsPusher::Push(PushAttempt* attempt) {
 
 absl::Status MetricsPusher::CheckRejected(const HttpPostReply& reply) {
   otlp::ExportMetricsServiceResponse response;
-  // An answer that is something else is not a refusal.
+  // A body that is not such a message is not a refusal.
   if (!response.ParseFromString(reply.body)) return absl::OkStatus();
   const int64_t rejected = response.partial_success().rejected_data_points();
   if (rejected <= 0) return absl::OkStatus();
@@ -77,7 +78,7 @@ absl::Status MetricsPusher::CheckRejected(const HttpPostReply& reply) {
 PushResult MetricsPusher::Judge(const HttpPostReply& reply) {
   const PushResult result = ResultOfHttpStatus(reply.status);
   if (result == PushResult::kAccepted) {
-    loop_.NoteAccepted(CheckRejected(reply));
+    loop_.CountAccepted(CheckRejected(reply));
     return result;
   }
   std::string text =
@@ -88,7 +89,7 @@ PushResult MetricsPusher::Judge(const HttpPostReply& reply) {
   } else if (reply.status == 404) {
     absl::StrAppend(&text, "; is this the port for OTLP over HTTP (usually 4318)?");
   }
-  loop_.NoteFailed(absl::UnavailableError(text));
+  loop_.CountFailed(absl::UnavailableError(text));
   return result;
 }
 

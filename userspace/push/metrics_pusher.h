@@ -1,4 +1,4 @@
-// Pushes snapshots to a collector, on a thread of its own.
+// Pushes snapshots to an OpenTelemetry collector, on a thread of its own.
 #ifndef ROCATTACH_USERSPACE_PUSH_METRICS_PUSHER_H_
 #define ROCATTACH_USERSPACE_PUSH_METRICS_PUSHER_H_
 
@@ -14,22 +14,21 @@
 #include "userspace/push/otlp_settings.h"
 #include "userspace/push/push_loop.h"
 #include "userspace/telemetry/metrics_source.h"
-#include "userspace/telemetry/push_counts.h"
 
 namespace rocattach {
 
 using ClockFunction = std::function<ClockSnapshot()>;
 
-// Every interval, the totals so far. A push that fails is tried again, with newer
-// totals each time: nothing is lost but the points in between, and nothing piles up.
-// One that the collector refuses waits for the next interval.
+// Pushes the totals so far once per interval. A failed push is tried again, with newer
+// totals each time: only the points in between are lost, and nothing accumulates. After
+// a refusal by the collector, the next push waits for the next interval.
 class MetricsPusher {
  public:
-  // `source` and `counts` must outlive it. `clock` is read at each push: it may be set
-  // while the service runs.
+  // `source` and `counts` must outlive it. `clock` is read at each push, because the
+  // clock may be set while the service runs.
   static absl::StatusOr<std::unique_ptr<MetricsPusher>> Start(
       const OtlpSettings& settings, MetricsSource* source, PushCounts* counts,
-      PushStateFunction on_state, ClockFunction clock = TakeClockSnapshot);
+      PushStateFunction on_state, ClockFunction clock = CaptureClockSnapshot);
   // Pushes once more.
   ~MetricsPusher() { loop_.Stop(); }
   MetricsPusher(const MetricsPusher&) = delete;
@@ -39,12 +38,12 @@ class MetricsPusher {
   MetricsPusher(const OtlpSettings& settings, std::unique_ptr<HttpPoster> poster,
                 MetricsSource* source, PushCounts* counts, PushStateFunction on_state,
                 ClockFunction clock);
-  // One request.
+  // Sends one request.
   PushResult Push(PushAttempt* attempt);
   absl::StatusOr<std::string> Body();
-  // Counts what the collector has answered.
+  // Evaluates and counts the collector's answer.
   PushResult Judge(const HttpPostReply& reply);
-  // What it says of points that it has not taken.
+  // Counts the points that the collector rejected; an error if there are any.
   absl::Status CheckRejected(const HttpPostReply& reply);
 
   const OtlpSettings settings_;

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/version.h"
 #include "userspace/telemetry/metric_families.h"
@@ -29,7 +28,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Labels of processes, and the attributes of resources that mean the same.
+// Labels of processes, and the attributes of resources with the same meaning.
 constexpr std::pair<absl::string_view, absl::string_view> kResourceLabels[] = {
     {"comm", "process.executable.name"},
     {"namespace", "k8s.namespace.name"},
@@ -38,12 +37,12 @@ constexpr std::pair<absl::string_view, absl::string_view> kResourceLabels[] = {
     {"job_id", "slurm.job.id"},
     {"pid", "process.pid"}};
 
-// Families that say what resources and attributes say here.
+// Families with the same content as resources and attributes have here.
 constexpr absl::string_view kLeftOut[] = {
     "rocattach_target_info", "rocattach_process_info", "rocattach_kernel_info",
     "rocattach_build_info", "process_start_time_seconds"};
 
-// The service's own, which have names by OpenTelemetry's conventions.
+// Metrics of the service itself, which have names by OpenTelemetry's conventions.
 constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
     {"process_cpu_seconds_total", "process.cpu.time"},
     {"process_resident_memory_bytes", "process.memory.usage"}};
@@ -98,7 +97,7 @@ class OtlpBuilder {
     for (const ProcessUseSnapshot& use : node.uses) {
       uses_[absl::StrCat(use.id.pid)] = &use;
     }
-    // The service comes first, also where no family is about it.
+    // The service comes first, even if no family belongs to it.
     Resource* own = NewResource("");
     for (const auto& [key, value] : service_.service) {
       Add(key, value, own->message->mutable_resource()->mutable_attributes());
@@ -117,7 +116,7 @@ class OtlpBuilder {
     }
   }
 
-  // Devices, by OpenTelemetry's conventions for hardware.
+  // Adds devices, by OpenTelemetry's conventions for hardware.
   void AddDevices(const NodeSnapshot& node) {
     AddDeviceUtilization(node);
     AddDeviceMemory(node, "hw.gpu.memory.limit", "Memory of the GPU.",
@@ -126,13 +125,13 @@ class OtlpBuilder {
                     &GpuSnapshot::vram_used_bytes);
   }
 
-  otlp::ExportMetricsServiceRequest Take() { return std::move(request_); }
+  otlp::ExportMetricsServiceRequest Finish() { return std::move(request_); }
 
  private:
   struct Resource {
     otlp::ResourceMetrics* message = nullptr;
-    uint64_t start_ns = 0;  // wall time: since when it is counted
-    uint64_t family = 0;    // its last metric belongs to
+    uint64_t start_ns = 0;  // wall time from which on it is counted
+    uint64_t family = 0;    // number of its last metric's family
   };
 
   static void DescribeDevice(const std::string& key, const GpuSnapshot& gpu,
@@ -188,12 +187,12 @@ class OtlpBuilder {
     }
   }
 
-  // Wall time of a moment before `now`.
+  // The wall time of `boot_ns`, which is before `now`.
   static uint64_t WallNs(uint64_t boot_ns, const ClockSnapshot& now) {
     const uint64_t age_ns = now.boottime_ns - std::min(now.boottime_ns, boot_ns);
     return now.realtime_ns - std::min(now.realtime_ns, age_ns);
   }
-  // A start, unless the clock has been set back to before it.
+  // A start, limited in case the clock has been set back to before it.
   uint64_t NotLater(uint64_t start_ns) const { return std::min(start_ns, time_ns_); }
 
   Resource* NewResource(const std::string& pid) {
@@ -238,7 +237,7 @@ class OtlpBuilder {
     return resource;
   }
 
-  // What has no label at every series.
+  // Adds attributes that are not labels of every series.
   void Describe(const WorkloadIdentity& workload, uint32_t uid,
                 RepeatedPtrField<otlp::KeyValue>* attributes) {
     Add("process.executable.path", workload.executable, attributes);
@@ -249,7 +248,7 @@ class OtlpBuilder {
     Add("slurm.step.id", workload.slurm_step, attributes);
   }
 
-  // Wall time by the clock of the service's start: the same at each push.
+  // Wall time by the clock at the service's start, so it is the same at each push.
   uint64_t WallByService(uint64_t boot_ns) const {
     if (boot_ns >= service_.start_ns) {
       return service_.start_wall_ns + (boot_ns - service_.start_ns);
@@ -258,17 +257,17 @@ class OtlpBuilder {
     return service_.start_wall_ns - std::min(service_.start_wall_ns, before_ns);
   }
 
-  // When a process has started; `start_wall_ns` 0: not known.
+  // Adds the start of a process; `start_wall_ns` 0: not known.
   void DescribeStart(uint64_t start_ns, uint64_t start_wall_ns, Resource* resource,
                      RepeatedPtrField<otlp::KeyValue>* attributes) {
     if (start_wall_ns == 0) return;
     Add("process.creation.time", WallTimeText(start_wall_ns), attributes);
-    // Nothing was counted before the process and the service had both started; which of
-    // them was later, wall time cannot say.
+    // Nothing was counted before the process and the service had both started; wall
+    // time cannot tell which of them started later.
     if (start_ns > service_.start_ns) resource->start_ns = NotLater(start_wall_ns);
   }
 
-  // The points of a family and a resource are in one metric.
+  // All points of a family and a resource belong to one metric.
   otlp::Metric* MetricOf(const MetricFamily& family, Resource* resource) {
     otlp::ScopeMetrics* scope = resource->message->mutable_scope_metrics(0);
     if (std::exchange(resource->family, family_) == family_) {
@@ -278,7 +277,7 @@ class OtlpBuilder {
     metric->set_description(family.help);
     absl::string_view name = family.name;
     if (family.type == MetricType::Counter) name = absl::StripSuffix(name, "_total");
-    // Units stay part of names: without them some would be the same.
+    // Units stay part of names: without them some names would be equal.
     for (const Unit& unit : kUnits) {
       if (absl::EndsWith(name, unit.suffix)) metric->set_unit(std::string(unit.unit));
     }
@@ -333,7 +332,7 @@ class OtlpBuilder {
     AddAttributes(from, point->mutable_attributes());
   }
 
-  // All labels that are not the resource's.
+  // Adds all labels that are not attributes of the resource.
   void AddAttributes(const ClientMetric& from,
                      RepeatedPtrField<otlp::KeyValue>* attributes) {
     const bool of_process = FindLabel(from, "pid") != nullptr;
@@ -354,7 +353,7 @@ class OtlpBuilder {
   std::map<std::string, Resource> resources_;  // by pid; "": the service
   std::map<std::string, const ProcessSnapshot*> processes_;
   std::map<std::string, const ProcessUseSnapshot*> uses_;
-  std::map<std::string, std::string> kernel_names_;  // by the label
+  std::map<std::string, std::string> kernel_names_;  // by label value
   uint64_t family_ = 0;
 };
 
@@ -394,7 +393,7 @@ otlp::ExportMetricsServiceRequest OtlpMetrics(const NodeSnapshot& snapshot,
   EmitFamilies(snapshot, self, demangler,
                [&](const MetricFamily& family) { builder.AddFamily(family); });
   builder.AddDevices(snapshot);
-  return builder.Take();
+  return builder.Finish();
 }
 
 }  // namespace rocattach

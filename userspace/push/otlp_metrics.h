@@ -15,29 +15,29 @@
 
 namespace rocattach {
 
-// The machine and the service as a resource.
+// The machine and the service, as a resource.
 struct OtlpService {
   std::vector<std::pair<std::string, std::string>> host;  // host.name and the like
   std::vector<std::pair<std::string, std::string>>
       service;            // service.name and the like
-  uint64_t start_ns = 0;  // of the service, CLOCK_BOOTTIME
-  // The same as wall time, by the clock of that moment. The start of a resource says
-  // which sums belong together, so it stays when the clock is set.
+  uint64_t start_ns = 0;  // start of the service, CLOCK_BOOTTIME
+  // The same as wall time, by the clock at that moment. The start of a resource shows
+  // which sums belong together, so it must not change when the clock is set.
   uint64_t start_wall_ns = 0;
 };
 
-// Reads them from the machine; `attributes` are added, or replace what was read. `now`
-// is when the service has started.
+// Reads the attributes from the machine; `attributes` are added, or replace those that
+// were read. `now` is the start of the service.
 OtlpService DescribeOtlpService(
     const std::vector<std::pair<std::string, std::string>>& attributes,
     const ClockSnapshot& now);
 
-// Everything that /metrics has, by the rules of OpenTelemetry for metrics that come
-// from Prometheus: names without _total, so that a backend that speaks
-// Prometheus makes the names of /metrics of them again. The service is one resource,
-// and each process is another: what labels say of a process there are attributes of its
-// resource here. What is known of GPUs is reported as hw.gpu.* besides. Points have wall
-// time by the clocks of `now`; no start is later than its point.
+// Everything in /metrics, by OpenTelemetry's rules for metrics that come from
+// Prometheus: names have no _total, so that a backend for Prometheus restores the names
+// of /metrics. The service is one resource, and each process is another: the labels of
+// a process in /metrics are attributes of its resource here. In addition, data on GPUs
+// is reported as hw.gpu.*. Points have wall time by the clocks of `now`; no start is
+// later than its point.
 otlp::ExportMetricsServiceRequest OtlpMetrics(const NodeSnapshot& snapshot,
                                               const SelfUsage& self,
                                               const OtlpService& service,

@@ -1,11 +1,12 @@
 #include "userspace/push/otlp_settings.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/push/name_value_list.h"
 
 namespace rocattach {
 namespace {
@@ -30,7 +31,7 @@ class Variables {
     name_ = name;
     return get_(name);
   }
-  // Of the last value.
+  // The name of the variable that was read last.
   const std::string& name() const { return name_; }
 
   absl::Status Milliseconds(const std::string& value, uint64_t least,
@@ -74,7 +75,7 @@ absl::Status ReadTransport(Variables* variables, OtlpSettings* settings) {
   settings->post.certificate_file = variables->Exporter("CLIENT_CERTIFICATE");
   settings->post.key_file = variables->Exporter("CLIENT_KEY");
   settings->post.headers = {"Content-Type: application/x-protobuf",
-                            // Otherwise large requests wait for an answer first.
+                            // Otherwise large requests wait for "100 Continue".
                             "Expect:"};
   if (settings->gzip) settings->post.headers.push_back("Content-Encoding: gzip");
   const std::string text = variables->Exporter("HEADERS");
@@ -84,6 +85,27 @@ absl::Status ReadTransport(Variables* variables, OtlpSettings* settings) {
     settings->post.headers.push_back(absl::StrCat(name, ": ", value));
   }
   return absl::OkStatus();
+}
+
+// Decodes "%2C" to ','. False if a '%' is not followed by two hexadecimal digits.
+bool PercentDecode(absl::string_view text, std::string* decoded) {
+  decoded->clear();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded->push_back(text[i]);
+      continue;
+    }
+    uint32_t byte = 0;
+    if (i + 2 >= text.size() ||
+        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) ||
+        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2])) ||
+        !absl::SimpleHexAtoi(text.substr(i + 1, 2), &byte)) {
+      return false;
+    }
+    decoded->push_back(static_cast<char>(byte));
+    i += 2;
+  }
+  return true;
 }
 
 }  // namespace
@@ -114,6 +136,24 @@ absl::StatusOr<OtlpSettings> MakeOtlpSettings(const std::string& endpoint,
   // A bad URL or header is an error of the command line, not of the first push.
   RETURN_IF_ERROR(HttpPoster::Create(settings.post).status());
   return settings;
+}
+
+absl::StatusOr<NameValueList> ParseNameValueList(absl::string_view variable,
+                                                 absl::string_view text) {
+  NameValueList pairs;
+  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(item, absl::MaxSplits('=', 1));
+    const auto key = std::string(absl::StripAsciiWhitespace(parts.first));
+    std::string value;
+    if (key.empty() || !absl::StrContains(item, '=') ||
+        !PercentDecode(absl::StripAsciiWhitespace(parts.second), &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(variable, ": not of the form NAME=VALUE,NAME=VALUE"));
+    }
+    pairs.emplace_back(key, std::move(value));
+  }
+  return pairs;
 }
 
 }  // namespace rocattach

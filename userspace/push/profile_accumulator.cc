@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-// A growth of totals that never go back.
+// The growth of totals, which never decrease.
 OperationTotals Difference(const OperationTotals& now, const OperationTotals& before) {
   return {now.dispatches - std::min(now.dispatches, before.dispatches),
           now.time_ns - std::min(now.time_ns, before.time_ns)};
@@ -78,7 +78,7 @@ ProfileAccumulator::Process* ProfileAccumulator::PendingOf(
     found->second.begin_ns = begin_ns;
   }
   found->second.comm = process.comm;
-  // Known moments after the attach.
+  // It may become known only after the attach.
   found->second.workload = process.workload;
   return &found->second;
 }
@@ -101,7 +101,7 @@ void ProfileAccumulator::AddGrowth(const ProcessSnapshot& process, Totals* befor
     }
     AddTo(growth, &found->second.totals);
   }
-  // Without kernels of their own, all of them are others.
+  // If no kernels are distinguished, all dispatches are those of others.
   OperationTotals other = process.other_kernels;
   if (!process.has_other_kernels && process.kernels.empty()) {
     for (const auto& [gpu, totals] : process.gpus) AddTo(totals, &other);
@@ -149,7 +149,7 @@ ProfileData ProfileAccumulator::Profile(const ProfileLabels& workload,
     described.name = process.comm;
     described.executable = process.workload.executable;
     described.host = node_;
-    // A clock that was set back since makes no span of less than nothing.
+    // If the clock has been set back, the span is empty rather than negative.
     described.begin_ns = std::min(process.begin_ns, last_ns_);
     described.end_ns = last_ns_;
     const uint32_t root =

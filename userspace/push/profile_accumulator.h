@@ -1,4 +1,4 @@
-// What processes have done on GPUs since it was last pushed, as profiles.
+// The GPU work of processes that has not been pushed yet, as profiles.
 #ifndef ROCATTACH_USERSPACE_PUSH_PROFILE_ACCUMULATOR_H_
 #define ROCATTACH_USERSPACE_PUSH_PROFILE_ACCUMULATOR_H_
 
@@ -16,38 +16,38 @@
 
 namespace rocattach {
 
-// Labels of a workload, by name: node, namespace, pod, container, job_id. What is not
-// known is not among them.
+// Labels of a workload, by name: node, namespace, pod, pod_uid, container,
+// container_id, job_id. Unknown ones are omitted.
 using ProfileLabels = std::vector<std::pair<std::string, std::string>>;
 
-// Snapshots have totals. Their growth is kept until it has been pushed, so that nothing
+// Keeps the growth of the totals in snapshots until it has been pushed, so that nothing
 // is lost while a server cannot be reached, in bounded memory. Not thread-safe.
 class ProfileAccumulator {
  public:
-  // Kernels of all processes that are distinguished, and processes; what is beyond them
-  // is added to `other kernels`, and to one process without a name.
+  // Maximum kernels, of all processes, and processes that are distinguished; further
+  // ones are added to "other kernels" and to one process "other processes".
   static constexpr size_t kMostKernels = 100'000;
   static constexpr size_t kMostProcesses = 10'000;
 
   explicit ProfileAccumulator(std::string node) : node_(std::move(node)) {}
 
-  // Adds what has been done since the last call; `now_ns` is wall time.
+  // Adds the growth since the last call; `now_ns` is wall time.
   void Add(const NodeSnapshot& snapshot, uint64_t now_ns);
-  // Workloads with anything to push.
+  // Workloads that have something to push.
   std::vector<ProfileLabels> Workloads() const;
-  // The profile of one of them: from when it was last taken until the last call of
-  // Add().
+  // The profile of one of these workloads, since it was last dropped and up to the last
+  // call of Add().
   ProfileData Profile(const ProfileLabels& workload, Demangler* demangler) const;
-  // It has been pushed, or never will be.
+  // Drops a profile that has been pushed, or never will be.
   void Drop(const ProfileLabels& workload);
 
  private:
-  using Key = std::pair<uint32_t, uint64_t>;  // number and start of a process
+  using Key = std::pair<uint32_t, uint64_t>;  // process ID and start
   struct Kernel {
     std::string name;  // mangled
     OperationTotals totals;
   };
-  // Of one process; totals so far, or their growth.
+  // The totals of one process so far, or their growth.
   struct Totals {
     std::map<uint64_t, Kernel> kernels;  // by id
     OperationTotals other;
@@ -71,7 +71,7 @@ class ProfileAccumulator {
   std::map<Key, Totals> before_;
   std::map<Key, Process> pending_;
   size_t kernels_ = 0;    // in pending_
-  uint64_t last_ns_ = 0;  // of the last Add()
+  uint64_t last_ns_ = 0;  // time of the last Add()
 };
 
 }  // namespace rocattach

@@ -60,22 +60,22 @@ PushResult ProfilePusher::Push(PushAttempt* attempt) {
   const uint64_t deadline_ns =
       ClockNs(CLOCK_MONOTONIC) + attempt->timeout_msec * 1'000'000;
   const absl::StatusOr<NodeSnapshot> snapshot =
-      source_->Take(MetricsConsumer::kProfile);
+      source_->CaptureSnapshot(MetricsConsumer::kProfile);
   if (!snapshot.ok()) {
-    loop_.NoteFailed(snapshot.status());
+    loop_.CountFailed(snapshot.status());
     return PushResult::kRetry;
   }
   accumulator_.Add(*snapshot, clock_().realtime_ns);
   for (const ProfileLabels& workload : accumulator_.Workloads()) {
     const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
-    // What is left goes with the next push.
+    // The remaining workloads go with the next push.
     if (now_ns >= deadline_ns) return PushResult::kRetry;
     attempt->timeout_msec = (deadline_ns - now_ns) / 1'000'000 + 1;
     const PushResult result = PushOne(workload, attempt);
     if (result == PushResult::kRetry) return result;
     accumulator_.Drop(workload);
   }
-  // Names that took too long use up the demangler's patience, also for others.
+  // Slow names use up the time limit of the demangler for all other names.
   if (demangler_->given_up() > 0) demangler_ = std::make_unique<Demangler>();
   return PushResult::kAccepted;
 }
@@ -83,7 +83,7 @@ PushResult ProfilePusher::Push(PushAttempt* attempt) {
 PushResult ProfilePusher::PushOne(const ProfileLabels& workload, PushAttempt* attempt) {
   const auto body = Body(workload);
   if (!body.ok()) {
-    loop_.NoteFailed(body.status());
+    loop_.CountFailed(body.status());
     return PushResult::kRefused;
   }
   const auto reply = loop_.Post(poster_.get(), *body, attempt);
@@ -97,7 +97,7 @@ absl::StatusOr<std::string> ProfilePusher::Body(const ProfileLabels& workload) {
     begin_ns = std::min(begin_ns, process.begin_ns);
     end_ns = std::max(end_ns, process.end_ns);
   }
-  // There, each label of a sample would make a series of its own.
+  // In Pyroscope, each label of a sample would make a series of its own.
   data.labels = settings_.server == Server::kParca;
   ASSIGN_OR_RETURN(const std::string pprof, EncodePprof(data));
   if (settings_.server == Server::kParca) return ParcaRequest(workload, pprof);
@@ -114,14 +114,14 @@ PushResult ProfilePusher::Judge(const HttpPostReply& reply) {
     message = absl::StrCat("the server answered with status ", reply.status);
   }
   if (result == PushResult::kAccepted) {
-    loop_.NoteAccepted();
+    loop_.CountAccepted();
     return result;
   }
   if (reply.status == 401 || reply.status == 403) {
     absl::StrAppend(&message,
                     "; ROCATTACH_PROFILE_PUSH_HEADERS holds what it asks for");
   }
-  loop_.NoteFailed(absl::UnavailableError(
+  loop_.CountFailed(absl::UnavailableError(
       absl::StrCat("POST ", PublicUrl(settings_.post.url), ": ", message)));
   return result;
 }

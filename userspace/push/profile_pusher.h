@@ -1,4 +1,4 @@
-// Pushes what processes do on GPUs to a server of continuous profiles.
+// Pushes the GPU work of processes to a server of continuous profiles.
 #ifndef ROCATTACH_USERSPACE_PUSH_PROFILE_PUSHER_H_
 #define ROCATTACH_USERSPACE_PUSH_PROFILE_PUSHER_H_
 
@@ -14,20 +14,19 @@
 #include "userspace/push/profile_settings.h"
 #include "userspace/push/push_loop.h"
 #include "userspace/telemetry/metrics_source.h"
-#include "userspace/telemetry/push_counts.h"
 
 namespace rocattach {
 
-// Every interval, on a thread of its own, one profile for each workload that has done
-// anything: the growth of its totals since the last one that was accepted. What cannot
-// be pushed is tried again, with what has come meanwhile. What the server refuses is
-// dropped.
+// Once per interval, on a thread of its own, pushes a profile for each workload that
+// was active: the growth of its totals since the last accepted one. A profile that
+// cannot be pushed is tried again, together with later growth. A profile that the
+// server refuses is dropped.
 class ProfilePusher {
  public:
-  // `source` and `counts`, of requests, must outlive it.
+  // `source` and `counts` (of requests) must outlive it.
   static absl::StatusOr<std::unique_ptr<ProfilePusher>> Start(
       const ProfilePushSettings& settings, MetricsSource* source, PushCounts* counts,
-      PushStateFunction on_state, ClockFunction clock = TakeClockSnapshot);
+      PushStateFunction on_state, ClockFunction clock = CaptureClockSnapshot);
   // Pushes once more.
   ~ProfilePusher() { loop_.Stop(); }
   ProfilePusher(const ProfilePusher&) = delete;
@@ -37,9 +36,9 @@ class ProfilePusher {
   ProfilePusher(const ProfilePushSettings& settings, std::unique_ptr<HttpPoster> poster,
                 MetricsSource* source, PushCounts* counts, PushStateFunction on_state,
                 ClockFunction clock);
-  // All workloads, within the attempt's time. kRetry if any is left.
+  // Pushes all workloads, within the attempt's time. kRetry if any is left.
   PushResult Push(PushAttempt* attempt);
-  // One workload.
+  // Pushes one workload.
   PushResult PushOne(const ProfileLabels& workload, PushAttempt* attempt);
   absl::StatusOr<std::string> Body(const ProfileLabels& workload);
   PushResult Judge(const HttpPostReply& reply);

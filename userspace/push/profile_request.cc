@@ -18,10 +18,10 @@
 namespace rocattach {
 namespace {
 
-// A message of gRPC-Web has one byte of flags and its length in four before it.
+// A gRPC-Web message is preceded by one byte of flags and four bytes of length.
 constexpr size_t kFrameHead = 5;
 constexpr uint8_t kTrailerFlag = 0x80;
-constexpr size_t kMostMessageBytes = 200;
+constexpr size_t kMostReplyBytes = 200;
 
 // Status codes of gRPC after which the same call may succeed.
 bool MayBeRetried(int grpc_status) {
@@ -65,13 +65,13 @@ std::optional<int> StatusIn(absl::string_view trailers, std::string* message) {
       status = number;
     }
     if (absl::EqualsIgnoreCase(pair.first, "grpc-message")) {
-      *message = CleanText(std::string(value.substr(0, kMostMessageBytes)));
+      *message = CleanText(std::string(value.substr(0, kMostReplyBytes)));
     }
   }
   return status;
 }
 
-// As a part of the name: what separates labels is replaced.
+// A label's text for use in the name: characters that separate labels are replaced.
 std::string LabelText(const std::string& text) {
   std::string clean = text;
   for (char& c : clean) {
@@ -144,7 +144,7 @@ PushResult ParcaResult(const HttpPostReply& reply, std::string* message) {
 }
 
 std::string PyroscopeRequest(absl::string_view pprof) {
-  // Without this, only the sample types that Go's profiles have are stored.
+  // Without this, only the sample types of Go's profiles are stored.
   constexpr char kTypes[] =
       R"({"gpu_kernel_time":{"units":"nanoseconds","aggregation":"sum"},)"
       R"("dispatches":{"units":"count","aggregation":"sum"},)"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/push/name_value_list.h"
 
 namespace rocattach {
 namespace {
@@ -39,12 +38,12 @@ absl::StatusOr<ProfilePushSettings> MakeProfilePushSettings(
     settings.server = ProfilePushSettings::Server::kPyroscope;
     settings.post.url = WithPath(parts.second, kPyroscopePath);
   } else {
-    // The text may contain a password.
+    // The text is not quoted, because it may contain a password.
     return absl::InvalidArgumentError(
         "neither parca=URL nor pyroscope=URL, the URL of a server");
   }
   settings.post.agent = "rocattach-watch";
-  // Otherwise large requests wait for an answer first.
+  // Otherwise large requests wait for "100 Continue".
   settings.post.headers.push_back("Expect:");
   ASSIGN_OR_RETURN(const NameValueList headers,
                    ParseNameValueList(kHeadersVariable, variable(kHeadersVariable)));

@@ -1,4 +1,4 @@
-// Where profiles are pushed, from the options and the environment.
+// Settings for pushing profiles, from the options and the environment.
 #ifndef ROCATTACH_USERSPACE_PUSH_PROFILE_SETTINGS_H_
 #define ROCATTACH_USERSPACE_PUSH_PROFILE_SETTINGS_H_
 
@@ -21,8 +21,8 @@ struct ProfilePushSettings {
 
 // `target` is parca=URL or pyroscope=URL, the URL of the server itself. Headers, such as
 // Authorization or X-Scope-OrgID, come from ROCATTACH_PROFILE_PUSH_HEADERS, in the format
-// of OTEL_EXPORTER_OTLP_HEADERS. INVALID_ARGUMENT says what is wrong, never the value of
-// a header.
+// of OTEL_EXPORTER_OTLP_HEADERS. INVALID_ARGUMENT states the problem, without the
+// value of any header.
 absl::StatusOr<ProfilePushSettings> MakeProfilePushSettings(
     const std::string& target, uint64_t interval_msec, const GetVariable& variable);
 

@@ -42,10 +42,12 @@ void PushLoop::Run() {
       continue;
     }
     schedule_.Reset();
-    // The rate is one push an interval; a slow server does not lower it.
+    // The rate is one push per interval; a slow server does not lower it.
     const uint64_t took_ns = ClockNs(CLOCK_MONOTONIC) - begin_ns;
     wait_ns = interval_ns - std::min(took_ns, interval_ns / 2);
   }
+  // Sent again, what the server may have taken would count twice.
+  if (cancelled_) return;
   PushAttempt last = {std::min(options_.timeout_msec, kLastPushMsec), nullptr, {}};
   (void)push_(&last);
 }
@@ -54,25 +56,27 @@ std::optional<HttpPostReply> PushLoop::Post(HttpPoster* poster, absl::string_vie
                                             PushAttempt* attempt) {
   auto reply = poster->Post(body, attempt->timeout_msec, attempt->stop);
   if (!reply.ok()) {
-    // The push at the end of the service takes the place of one that it ended.
-    if (!absl::IsCancelled(reply.status())) NoteFailed(reply.status());
+    cancelled_ = absl::IsCancelled(reply.status());
+    CountFailed(cancelled_ ? absl::DeadlineExceededError(
+                                 "the server had not answered when the service ended")
+                           : reply.status());
     return std::nullopt;
   }
   attempt->retry_after_seconds = reply->retry_after_seconds;
   return *std::move(reply);
 }
 
-void PushLoop::NoteAccepted(const absl::Status& state) {
+void PushLoop::CountAccepted(const absl::Status& state) {
   ++counts_->accepted;
-  NoteState(state);
+  ReportState(state);
 }
 
-void PushLoop::NoteFailed(const absl::Status& why) {
+void PushLoop::CountFailed(const absl::Status& why) {
   ++counts_->failed;
-  NoteState(why);
+  ReportState(why);
 }
 
-void PushLoop::NoteState(const absl::Status& state) {
+void PushLoop::ReportState(const absl::Status& state) {
   if (failing_ == !state.ok()) return;
   failing_ = !state.ok();
   if (on_state_ != nullptr) on_state_(state);

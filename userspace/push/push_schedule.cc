@@ -23,7 +23,7 @@ uint64_t PushSchedule::NextDelayMsec(std::optional<uint64_t> retry_after_seconds
   if (retry_after_seconds.has_value()) {
     const uint64_t asked =
         std::min(*retry_after_seconds, kLongestRetryAfterMsec / 1000) * 1000;
-    // Never earlier than asked for; later by up to a second.
+    // Never earlier than requested, and later by up to a second.
     return asked + std::uniform_int_distribution<uint64_t>(0, 1000)(random_);
   }
   return std::uniform_int_distribution<uint64_t>(base / 2, base)(random_);

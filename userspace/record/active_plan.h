@@ -21,19 +21,19 @@ struct ActivePlan {
   uint32_t plan_id = 0;
   std::shared_ptr<const CompiledPlan> plan;
   std::shared_ptr<RecordSink> sink;
-  bool instances = false;          // values of each instance were asked for
-  uint64_t dispatches_before = 0;  // that the process had made when it was asked
-  uint32_t decided = 1;  // kernels below have been decided in the target's memory
-  // By selection and kernel, whether the filter matches the name: 0 not known yet, 1
-  // no, 2 yes. The name of a kernel is matched once, not for every dispatch.
+  bool instances = false;          // values of each instance were requested
+  uint64_t dispatches_before = 0;  // number seen when the plan was written
+  uint32_t decided = 1;  // lower kernel numbers are decided in the target's memory
+  // Result of the filter, per selection and kernel: 0 not known yet, 1 no match, 2
+  // match. The name of a kernel is matched once, not for every dispatch.
   std::array<std::vector<uint8_t>, ROCATTACH_PLAN_SELECTIONS> answers = {};
 };
 
 // The last plans of one target, the current one included.
 class RecentPlans {
  public:
-  // Plans whose late records, of operations in flight when they ended, can still be
-  // decoded. Fewer than there are tags.
+  // Number of plans whose late records, of operations in flight when they ended, can
+  // still be decoded. Less than the number of tags.
   static constexpr size_t kMost = 64;
 
   void Add(std::shared_ptr<ActivePlan> plan);
@@ -48,7 +48,7 @@ class RecentPlans {
   }
   const std::shared_ptr<ActivePlan>& ByGeneration(uint64_t generation) const;
   const std::shared_ptr<ActivePlan>& none() const { return none_; }
-  // The kernel's name has become known or has changed.
+  // Forgets the answers for a kernel whose name has become known or has changed.
   void ForgetAnswers(uint32_t kernel);
 
  private:

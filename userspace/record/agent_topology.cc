@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-// A node has some 40 lines of some 20 bytes; agents of a process are few.
+// A node's file has about 40 lines of about 20 bytes; a process has few agents.
 constexpr size_t kMaxFileBytes = 16 << 10;
 constexpr uint32_t kMaxNodes = 4096;
 
@@ -30,8 +30,8 @@ std::optional<uint64_t> Property(const v1::Agent& node, absl::string_view name) 
   return std::nullopt;
 }
 
-// The address in v1::Agent.pci_bdf of the node; amdkfd, kfd_topology.c: location_id is
-// bus << 8 | device << 3 | function.
+// The node's address, as in v1::Agent.pci_bdf. In amdkfd's kfd_topology.c, location_id
+// is bus << 8 | device << 3 | function.
 uint64_t PciAddress(const v1::Agent& node) {
   return Property(node, "domain").value_or(0) << 16 |
          (Property(node, "location_id").value_or(0) & 0xffff);

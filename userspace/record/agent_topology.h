@@ -1,4 +1,4 @@
-// What the kernel driver's topology says of the agents of processes.
+// Properties of the agents of processes, from the kernel driver's topology.
 #ifndef ROCATTACH_USERSPACE_RECORD_AGENT_TOPOLOGY_H_
 #define ROCATTACH_USERSPACE_RECORD_AGENT_TOPOLOGY_H_
 
@@ -18,8 +18,8 @@ class AgentTopology {
   explicit AgentTopology(std::string directory) : directory_(std::move(directory)) {}
 
   // Adds the properties and the model name of the agent's node. Leaves the agent as it
-  // is if the node cannot be read, or if it is another device: the runtime of the
-  // process may have numbers of its own.
+  // is if the node cannot be read or is another device: the runtime of the process may
+  // number its nodes differently.
   void Describe(v1::Agent* agent);
 
  private:

@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-// The call that has failed, with a colon, as far as it is known.
+// The name of the call that failed, with a colon; empty if it is not known.
 std::string FailedCall(uint64_t failure) {
   static constexpr absl::string_view kCalls[ROCATTACH_SETUP_CALLS] = {
       "",
@@ -51,7 +51,7 @@ AttachFailure StartFailure(uint64_t failure) {
                        text != nullptr ? text : "", "), and has changed nothing")};
 }
 
-// A forked child has mapped the memory of its parent.
+// Fails if the memory is another process's: a forked child has mapped its parent's.
 absl::Status CheckIsOwnMemory(pid_t pid, const CollectorMemory& memory) {
   auto status = ReadThreadStatus(pid, pid);
   if (status.ok() && status->inner_tid == memory.owner()) return absl::OkStatus();

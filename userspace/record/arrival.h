@@ -21,8 +21,8 @@ struct Arrival {
 };
 
 // Maps the memory that `event` reports. The process may be waiting for this in its
-// hsa_init: it is acknowledged at once, unless `hold` is set; then the receiver of the
-// arrival must do so.
+// hsa_init: the mapping is acknowledged at once, unless `hold` is set; then the
+// receiver of the arrival must acknowledge it.
 Arrival MapArrival(const rocattach_event& event,
                    const rocattach_collector_config& config, bool hold);
 

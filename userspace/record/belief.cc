@@ -8,16 +8,16 @@
 namespace rocattach {
 namespace {
 
-// Up to this many invalid records are always tolerated: a flaw of a collector, not a
-// flood.
+// This many invalid records are always tolerated: they indicate a flaw in the
+// collector, not a flood.
 constexpr uint64_t kFewInvalid = 1000;
-// For every this many valid records, one may be invalid.
+// Otherwise, one invalid record is tolerated per this many valid ones.
 constexpr uint64_t kSensiblePerInvalid = 16;
 // Upper limits: operations per nanosecond, and an allowance for a process that has just
 // started.
 constexpr uint64_t kMostPerNs = 1;
 constexpr uint64_t kMostAtOnce = 1'000'000'000;
-// Operations that threads are currently processing are in no table yet.
+// Allowance for operations that threads are capturing and that are in no table yet.
 constexpr uint64_t kThreads = 65'536;
 
 }  // namespace

@@ -45,8 +45,8 @@ CollectorAccount ReadAccount(const rocattach_control& control,
   auto add = [](uint64_t* sum, uint64_t more) {
     if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
   };
-  // Read what is lost or left out before what is seen: an operation of a running process
-  // may be seen in one ring and lost in another while we read.
+  // Read lost and sampled-out counts before seen counts: while we read, an operation of
+  // a running process may be counted as seen in one ring and as lost in another.
   for (const rocattach_ring* ring : rings) {
     add(&account.ring_dropped, LoadAcquire(&ring->dispatches_dropped));
     add(&account.ring_dropped, LoadAcquire(&ring->copies_dropped));

@@ -1,4 +1,4 @@
-// What a collector has seen, recorded and lost.
+// Counts of what a collector has seen, recorded and lost.
 #ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_ACCOUNT_H_
 #define ROCATTACH_USERSPACE_RECORD_COLLECTOR_ACCOUNT_H_
 
@@ -9,10 +9,10 @@
 
 namespace rocattach {
 
-// What was produced and lost inside the target so far.
+// Counts of what was produced and lost inside the target so far.
 struct CollectorAccount {
   uint64_t produced = 0;      // records published in all rings
-  uint64_t delivered = 0;     // … read by us
+  uint64_t delivered = 0;     // of these, read by the service
   uint64_t ring_dropped = 0;  // dispatches and copies that found their ring full
   uint64_t other_dropped = 0;
   uint64_t dispatches_seen = 0;
@@ -30,18 +30,18 @@ struct CollectorAccount {
   uint64_t api_calls_dropped = 0;
   uint64_t memory_seen = 0;  // allocations and so on
   uint64_t memory_dropped = 0;
-  uint64_t sampled_out = 0;    // dispatches seen and left out; see SetSampling()
+  uint64_t sampled_out = 0;    // dispatches counted but not recorded; see SetSampling()
   uint64_t own_ns = 0;         // time in the collector's own code, from samples
   uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
 
-  // What has been added since `before`, an earlier account of the same process. A
-  // target may have written anything: never below zero. What is in flight, missing in
-  // the dictionary or corrupt is that of now.
+  // The increase since `before`, an earlier account of the same process. A target may
+  // have written anything, so no count is below zero. Operations in flight, dictionary
+  // entries dropped and corrupt rings are the current numbers.
   CollectorAccount Since(const CollectorAccount& before) const;
 };
 
-// The account as a collector keeps it in its memory, of these rings; without what only
-// the reader knows: `delivered` and `corrupt_rings`. The target may change it meanwhile.
+// Reads a collector's account of these rings from its memory, without `delivered` and
+// `corrupt_rings`, which only the reader knows. The target may change it meanwhile.
 CollectorAccount ReadAccount(const rocattach_control& control,
                              absl::Span<const rocattach_ring* const> rings);
 

@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/abi/atomics.h"
 #include "userspace/abi/sampling.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
@@ -25,7 +27,9 @@
 namespace rocattach {
 namespace {
 
-// A service that lives and has not drained for this long is as good as gone.
+using collector::LoadAcquire;
+
+// A live service that has not drained for this long counts as gone.
 constexpr uint64_t kServiceGoneNs = 3'000'000'000;
 // A collector stops by itself when nothing has been drained for five seconds.
 constexpr uint64_t kMayHaveStoppedNs = 4'000'000'000;
@@ -36,10 +40,6 @@ constexpr size_t kMaxEntryBytes = 128 << 10;
 template <typename T>
 T Load(const T* field) {
   return __atomic_load_n(field, __ATOMIC_RELAXED);
-}
-template <typename T>
-T LoadAcquire(const T* field) {
-  return __atomic_load_n(field, __ATOMIC_ACQUIRE);
 }
 
 bool SameGeometry(const rocattach_control& c, const collector::Geometry& g) {
@@ -56,7 +56,7 @@ bool SameGeometry(const rocattach_control& c, const collector::Geometry& g) {
 absl::StatusOr<collector::Geometry> GeometryOf(
     const rocattach_collector_config& config) {
   rocattach_collector_config sizes = config;
-  // The path is checked as well, and only the stub fills it in.
+  // ComputeGeometry() checks the path as well, which only the stub fills in.
   if (sizes.collector_path[0] == '\0') sizes.collector_path[0] = '/';
   collector::Geometry geometry;
   if (!collector::ComputeGeometry(sizes, &geometry)) {
@@ -70,7 +70,7 @@ void FutexWake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Copies a text of the target exactly once.
+// Copies a text of the target exactly once, with '?' for unprintable characters.
 std::string Printable(const char* from, size_t room) {
   std::string text(from, room);
   text.resize(strnlen(text.data(), room));
@@ -127,8 +127,8 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
 }
 
 // The kernel drops this lock when its holder dies, however that happens. The target can
-// take it too: it then delays the next service that takes over, as it could by a false
-// heartbeat.
+// take it as well, and so delay the next service that takes over, as it could with a
+// false heartbeat.
 bool CollectorMemory::TryLock() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -188,12 +188,12 @@ absl::Status CollectorMemory::CheckControl() {
                         "service knows version %u",
                         c.magic, c.version, ROCATTACH_SHM_VERSION));
   }
-  // More than was configured would cost us, and so all other targets, time and memory.
+  // Larger sizes would cost the service, and so all other targets, time and memory.
   if (!SameGeometry(c, geometry_)) {
     return absl::DataLossError(
         "the collector's memory does not have the sizes that were configured");
   }
-  // An earlier service may have written one.
+  // An earlier service may have written a plan.
   uint64_t generation = 0;
   if (!Read(geometry_.plan_offset + offsetof(rocattach_plan, generation), &generation,
             sizeof(generation))) {
@@ -211,7 +211,7 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
   const bool recent =
       seen_ns != 0 && seen_ns <= now_ns && now_ns - seen_ns < kServiceGoneNs;
   if (!locked_) locked_ = TryLock();
-  // Of two services that try at the same time, one wins.
+  // If two services try at the same time, only one succeeds.
   if ((recent && !locked_) ||
       !__atomic_compare_exchange_n(heartbeat, &seen_ns, now_ns, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED)) {
@@ -229,7 +229,7 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
   // The other service may have been killed during a session.
   const rocattach_plan none = {};
   WritePlan(none);
-  // Or while it was over its budget.
+  // It may also have been killed while it was over its budget.
   SetSampling(ROCATTACH_SAMPLING_EVERY);
   return absl::OkStatus();
 }
@@ -270,7 +270,7 @@ uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
   constexpr size_t kHead = offsetof(rocattach_plan, session_id);
   rocattach_plan* to = plan();
   __atomic_store_n(&to->generation, plan_generation_ + 1, __ATOMIC_RELAXED);
-  // What follows must not be seen before the odd generation.
+  // The stores below must not become visible before the odd generation.
   __atomic_thread_fence(__ATOMIC_RELEASE);
   memcpy(to, &image, offsetof(rocattach_plan, generation));
   memcpy(reinterpret_cast<uint8_t*>(to) + kHead,
@@ -306,6 +306,7 @@ PlanAnswer CollectorMemory::plan_answer() const {
   answer.generation = LoadAcquire(&c->plan_acked);
   answer.error = Load(&c->plan_error);
   answer.code = Load(&c->plan_error_code);
+  answer.counter = Load(&c->plan_error_counter);
   answer.text = Printable(c->plan_error_text, sizeof(c->plan_error_text));
   return answer;
 }
@@ -323,7 +324,7 @@ BackendFacts CollectorMemory::backend() const {
 }
 
 void CollectorMemory::Heartbeat(uint64_t now_ns) {
-  // It was that of a service which was stopped and has died since.
+  // The lock may have been that of a stopped service that has died since.
   if (!locked_) locked_ = TryLock();
   __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
   const bool was_away =
@@ -416,6 +417,288 @@ std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,
     }
   }
   return records;
+}
+
+// CollectorMemory: the rings.
+
+namespace {
+
+// A ring is busy if at least this many records wait in it, or if it is half full: its
+// records are then read in place. It is no longer busy after this many consecutive
+// snapshots at which less than a quarter of that number waited.
+constexpr uint64_t kBusyRecords = 512;
+constexpr uint8_t kQuietSnapshots = 64;
+
+constexpr uint64_t kPage = RingPages::kPageBytes;
+
+}  // namespace
+
+bool CollectorMemory::all_rings_read() const {
+  return account_is_current_ && std::min(LoadAcquire(&control()->rings_used),
+                                         geometry_.ring_count) <= pages_.used();
+}
+
+bool CollectorMemory::Reach() const {
+  return !stopped_ && intact() && pages_.Reach();
+}
+
+void CollectorMemory::ViewWith(RingViews* views) {
+  views_ = views;
+  pages_.ShareWith(views);
+}
+
+void CollectorMemory::Snapshot() {
+  backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
+  const uint32_t used =
+      std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
+  if (intact() && !stopped_ && !pages_.Use(used)) readable_ = false;
+  const uint32_t reached = Reach() ? pages_.used() : 0;
+  for (uint32_t i = 0; i < reached; ++i) {
+    Position& position = positions_[i];
+    if (position.corrupt) continue;
+    uint64_t head = LoadAcquire(&ring(i)->head);
+    if (head < position.head || head - position.tail > geometry_.ring_slots) {
+      position.corrupt = true;
+      continue;
+    }
+    position.head = head;
+    if (position.owed) FreeTaken(i);
+    most_waiting_ = std::max(most_waiting_, head - position.tail);
+    if (i < pages_.standing()) UpdateMapping(i);
+  }
+  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
+                                        geometry_.dictionary_bytes);
+}
+
+bool CollectorMemory::HasNews(uint64_t most_records) const {
+  const rocattach_control& c = *control();
+  // Limits the numbers as Snapshot() does: the target may have written anything.
+  if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > pages_.used() ||
+      std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
+          dictionary_used_) {
+    return true;
+  }
+  if (!Reach()) return pages_.used() != 0;
+  for (uint32_t i = 0; i < pages_.used(); ++i) {
+    const Position& position = positions_[i];
+    // A head that has moved back makes the difference wrap around, and counts as news.
+    if (!position.corrupt &&
+        LoadAcquire(&ring(i)->head) - position.head > most_records) {
+      return true;
+    }
+  }
+  return false;
+}
+
+uint64_t CollectorMemory::SlotsOffset(uint32_t index) const {
+  return geometry_.rings_offset + index * geometry_.ring_stride +
+         ROCATTACH_RING_HEADER_BYTES;
+}
+
+void CollectorMemory::UpdateMapping(uint32_t index) {
+  Position& position = positions_[index];
+  const uint64_t waiting = position.head - position.tail;
+  const uint64_t busy = std::min<uint64_t>(kBusyRecords, geometry_.ring_slots / 2);
+  if (position.mapped) {
+    position.quiet =
+        waiting < busy / 4 ? static_cast<uint8_t>(position.quiet + 1) : uint8_t{0};
+    if (position.quiet >= kQuietSnapshots || !position.viewable) Unmap(index);
+    return;
+  }
+  const uint64_t bytes = geometry_.ring_stride - kPage;
+  if (waiting < busy || bytes == 0 || !views_->Reserve(bytes)) return;
+  const uint64_t offset =
+      geometry_.rings_offset + index * geometry_.ring_stride + kPage;
+  position.mapped = MapPart(offset, bytes).ok();
+  position.quiet = 0;
+  if (!position.mapped) {
+    views_->Return(bytes);
+    return;
+  }
+  position.viewable = views_->KeepHoles(base_ + offset, bytes);
+  if (!position.viewable) Unmap(index);
+}
+
+void CollectorMemory::Unmap(uint32_t index) {
+  if (viewed_ring_ == index) return;  // unmapped later
+  positions_[index].viewable = false;
+  const uint64_t bytes = geometry_.ring_stride - kPage;
+  uint8_t* const at =
+      base_ + geometry_.rings_offset + index * geometry_.ring_stride + kPage;
+  // If that fails, the pages stay mapped, and are not returned.
+  if (mmap(at, bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+           0) == MAP_FAILED) {
+    return;
+  }
+  positions_[index].mapped = false;
+  views_->Return(bytes);
+}
+
+void CollectorMemory::StopReading() {
+  stopped_ = true;
+  if (viewed_ring_.has_value()) return;  // EndView() calls this again
+  for (uint32_t i = 0; i < pages_.used(); ++i) {
+    if (positions_[i].mapped) Unmap(i);
+  }
+  pages_.Unmap();
+}
+
+absl::Span<const RecordSlot> CollectorMemory::View(uint32_t index, size_t most) {
+  Position& position = positions_[index];
+  if (position.corrupt || stopped_ || !position.viewable || viewed_ring_.has_value())
+    return {};
+  const uint64_t first = position.tail & (geometry_.ring_slots - 1);
+  const uint64_t count = std::min<uint64_t>(
+      {position.head - position.tail, most, geometry_.ring_slots - first});
+  if (count == 0) return {};
+  position.tail += count;
+  viewed_ring_ = index;
+  return {reinterpret_cast<const RecordSlot*>(base_ + SlotsOffset(index)) + first,
+          count};
+}
+
+void CollectorMemory::EndView() {
+  if (!viewed_ring_.has_value()) return;
+  const uint32_t index = *viewed_ring_;
+  viewed_ring_.reset();
+  FreeTaken(index);
+  if (stopped_) StopReading();
+}
+
+void CollectorMemory::FreeTaken(uint32_t index) {
+  if (viewed_ring_ == index) return;
+  Position& position = positions_[index];
+  position.owed = !Reach();
+  if (position.owed) return;  // freed at a later snapshot
+  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
+}
+
+size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
+  Position& position = positions_[index];
+  if (position.corrupt || stopped_) return 0;
+  uint64_t waiting = position.head - position.tail;
+  size_t count = std::min<uint64_t>(waiting, out.size());
+  if (count == 0) return 0;
+  const uint64_t slots = SlotsOffset(index);
+  uint64_t first = position.tail & (geometry_.ring_slots - 1);
+  size_t run = std::min<uint64_t>(count, geometry_.ring_slots - first);
+  if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
+            run * ROCATTACH_SLOT_BYTES) ||
+      !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
+    position.corrupt = true;
+    return 0;
+  }
+  position.tail += count;
+  FreeTaken(index);
+  return count;
+}
+
+// CollectorMemory: accounts, and their baseline after a take-over.
+
+namespace {
+
+// Maximum number of attempts to read a baseline while the process is busy.
+constexpr int kBaselineTries = 8;
+
+// Subtracts up to `count` operations from those seen, dispatches first.
+void Unsee(uint64_t count, CollectorAccount* account) {
+  const uint64_t dispatches = std::min(count, account->dispatches_seen);
+  account->dispatches_seen -= dispatches;
+  account->copies_seen -= std::min(count - dispatches, account->copies_seen);
+}
+
+// `seen` was read before `lost`, so operations in between count only as seen.
+CollectorAccount Combine(const CollectorAccount& seen, const CollectorAccount& lost) {
+  CollectorAccount account = lost;
+  account.dispatches_seen = seen.dispatches_seen;
+  account.copies_seen = seen.copies_seen;
+  account.counted_seen = seen.counted_seen;
+  account.samples_seen = seen.samples_seen;
+  account.api_calls_seen = seen.api_calls_seen;
+  account.memory_seen = seen.memory_seen;
+  account.inflight = seen.inflight;
+  return account;
+}
+
+}  // namespace
+
+// From here on, the operations taken, lost or sampled out must never exceed those seen,
+// or the process would count as implausible for good. It runs on while its accounts are
+// read, so the baseline must err in the other direction:
+// 1. Seen counts are read before the heads, lost and sampled-out counts after them: an
+//    operation in between counts as seen, and as nothing else.
+// 2. Operations in flight have been seen and are published later, so they are not part
+//    of the baseline. Their number is a sum of differences, too small by those
+//    captured while it was read. The accounts before and after show how many these are.
+// 3. A thread may just have counted an operation as seen but not yet as in flight, or
+//    the reverse: an allowance of one of each per ring.
+bool CollectorMemory::BeginFromHere() {
+  Snapshot();
+  std::vector<uint64_t> heads(pages_.used()), best_heads;
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < kBaselineTries && least != 0; ++i) {
+    const CollectorAccount first = TotalAccount();
+    const CollectorAccount seen = TotalAccount();
+    if (!Reach()) return false;
+    for (uint32_t r = 0; r < heads.size(); ++r) {
+      heads[r] = LoadAcquire(&ring(r)->head);
+    }
+    const CollectorAccount lost = TotalAccount();
+    if (!account_is_current_) return false;
+    const CollectorAccount moved = lost.Since(first);
+    const uint64_t count = moved.dispatches_seen + moved.copies_seen + moved.produced;
+    if (count >= least) continue;
+    least = count;
+    best_heads = heads;
+    before_ = Combine(seen, lost);
+  }
+  before_.produced = before_.delivered = 0;
+  for (uint32_t r = 0; r < heads.size(); ++r) {
+    Position& position = positions_[r];
+    position.head = position.tail = best_heads[r];
+    position.corrupt = false;
+    before_.produced += best_heads[r];
+    before_.delivered += best_heads[r];
+    FreeTaken(r);
+  }
+  const uint64_t threads = 2 * uint64_t{pages_.used()};
+  Unsee(before_.inflight + least + threads, &before_);
+  unsure_ = 2 * least + threads;
+  before_.inflight = 0;
+  // The dictionary is read from its beginning.
+  before_.dictionary_dropped = 0;
+  return true;
+}
+
+CollectorAccount CollectorMemory::Account() const {
+  return taken_over_ ? TotalAccount().Since(before_) : TotalAccount();
+}
+
+CollectorAccount CollectorMemory::SettledAccount(uint64_t taken) const {
+  CollectorAccount account = Account();
+  if (unsure_ == 0) return account;
+  const uint64_t seen = account.dispatches_seen + account.copies_seen;
+  const uint64_t known = taken + account.ring_dropped + account.other_dropped +
+                         account.sampled_out + account.inflight;
+  // The excess is at most the smallest one observed; operations beyond it are lost.
+  unsure_ = std::min(unsure_, seen - std::min(known, seen));
+  Unsee(unsure_, &account);
+  return account;
+}
+
+CollectorAccount CollectorMemory::TotalAccount() const {
+  account_is_current_ = pages_.used() == 0 || Reach();
+  if (!account_is_current_) return last_account_;
+  std::vector<const rocattach_ring*> rings;
+  rings.reserve(pages_.used());
+  for (uint32_t i = 0; i < pages_.used(); ++i) rings.push_back(ring(i));
+  last_account_ = ReadAccount(*control(), rings);
+  for (uint32_t i = 0; i < pages_.used(); ++i) {
+    last_account_.delivered += positions_[i].tail;
+    last_account_.corrupt_rings += positions_[i].corrupt ? 1 : 0;
+  }
+  return last_account_;
 }
 
 }  // namespace rocattach

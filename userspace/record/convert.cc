@@ -11,7 +11,7 @@
 namespace rocattach {
 namespace {
 
-// The numbers of the messages are those of the structs, so that a cast converts.
+// Enumerators of messages and structs have the same numbers, so that a cast converts.
 static_assert(int{v1::ATTACH_STAGE_DONE} == static_cast<int>(AttachStage::kDone));
 static_assert(int{v1::ATTACH_STAGE_REPORT} == static_cast<int>(AttachStage::kReport));
 static_assert(int{v1::WINDOW_MODE_LISTENER} == ROCATTACH_WINDOW_LISTENER);
@@ -26,7 +26,7 @@ std::string BoundedText(const char* text, size_t limit) {
   return std::string(text, strnlen(text, limit));
 }
 
-// None, if the collector does not know them.
+// Adds the three dimensions; none if the collector does not know them.
 void SetDimensions(const uint32_t (&from)[3],
                    google::protobuf::RepeatedField<uint32_t>* to) {
   if ((from[0] | from[1] | from[2]) != 0) to->Add(from, from + 3);

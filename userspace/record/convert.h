@@ -1,4 +1,4 @@
-// From the structs of the other parts to the messages of the stream.
+// Conversion from the structs of the other parts to the messages of the stream.
 #ifndef ROCATTACH_USERSPACE_RECORD_CONVERT_H_
 #define ROCATTACH_USERSPACE_RECORD_CONVERT_H_
 
@@ -15,22 +15,22 @@ namespace rocattach {
 // the rest.
 v1::Process ProcessToProto(const ProcessInfo& info);
 
-// Dictionary entries of a collector. `text` is the entry's text, already bounded: an
-// agent's is "name\0product".
+// Convert dictionary entries of a collector. `text` is the entry's text, already
+// bounded: an agent's is "name\0product".
 v1::Agent AgentToProto(const rocattach_agent_entry& entry, absl::string_view text);
 v1::Queue QueueToProto(const rocattach_queue_entry& entry);
 v1::Kernel KernelToProto(const rocattach_kernel_entry& entry, absl::string_view text);
 v1::CodeObject CodeObjectToProto(const rocattach_code_object_entry& entry,
                                  absl::string_view text);
 
-// Stage, reason, errno, retryable, target_modified, detail and the three times.
+// Fills in stage, reason, errno, retryable, target_modified, detail and three times.
 void FillOutcome(const AttachOutcome& outcome, v1::WindowEvent* event);
 
 // The collector's description of itself in the control block. `control` is a private
 // copy.
 v1::Collector CollectorToProto(const rocattach_control& control);
 
-// How a process ended, from the status word of wait(2).
+// Returns how a process ended, from the status word of wait(2).
 v1::ProcessEnd EndFromWaitStatus(int wait_status);
 
 }  // namespace rocattach

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kMaxId = 1u << 24;
 
-// Copies the fixed part of an entry and returns the text after it.
+// Copies the fixed part of an entry and finds the text after it. False if it is torn.
 template <typename T>
 bool Split(absl::Span<const uint8_t> bytes, T* fixed, absl::string_view* text) {
   if (bytes.size() < sizeof(T)) return false;

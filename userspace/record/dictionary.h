@@ -19,11 +19,11 @@ using DictionaryEntry =
 
 // Decodes a copy of one entry (rocattach_entry and what follows it). Ids are checked to
 // be plausible (1 … 2^24), sizes to fit; text becomes printable UTF-8. DATA_LOSS if the
-// entry contradicts itself.
+// entry is inconsistent.
 absl::StatusOr<DictionaryEntry> DecodeEntry(absl::Span<const uint8_t> bytes);
 
-// A target's text as valid UTF-8 without control characters; bytes that are neither
-// become '?'.
+// A target's text as valid UTF-8 without control characters; all other bytes become
+// '?'.
 std::string CleanText(absl::string_view text);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// How much of a round of the recorder each target may take.
+// The share of a draining round that each target may take.
 #ifndef ROCATTACH_USERSPACE_RECORD_DRAIN_SHARES_H_
 #define ROCATTACH_USERSPACE_RECORD_DRAIN_SHARES_H_
 
@@ -13,20 +13,20 @@ namespace rocattach {
 // thread-safe.
 class DrainShares {
  public:
-  // What one round may cost where several targets have more than that, see
-  // Target::Drain; a dispatch costs 1, and takes some 100 ns. A ring holds 16,384 of
-  // them: so it does not fill up between two rounds of this length.
+  // Maximum cost of a round in which several targets have more than that waiting, see
+  // Target::Drain: a dispatch costs 1, and takes about 100 ns. A ring holds 16,384
+  // dispatches, so it does not fill up between two rounds of this length.
   static constexpr uint64_t kRoundCost = 65'536;
   static constexpr uint64_t kLeastShare = 256;
 
   void Clear() { behind_.clear(); }
-  // A target of user `uid` has more waiting than one round could take.
+  // Adds a target of user `uid` in which more waits than one round could take.
   void Add(uint32_t uid) { ++behind_[uid]; }
-  // What one target of user `uid` may cost.
+  // Maximum cost of one target of user `uid`.
   uint64_t Of(uint32_t uid) const;
 
  private:
-  // Users with targets that are behind, and how many of those.
+  // Number of targets that are behind, by user; only users that have any.
   absl::flat_hash_map<uint32_t, uint32_t> behind_;
 };
 

@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-// The runtime itself copies a little, when code is loaded for example.
+// The runtime itself copies a little, for example when code is loaded.
 constexpr uint64_t kLeastCopyUs = 10'000;
 
 }  // namespace

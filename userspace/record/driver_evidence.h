@@ -1,5 +1,5 @@
-// Whether a process uses GPUs in ways that its collector does not see, by what the kernel
-// driver says of it.
+// Evidence, from the kernel driver, that a process uses GPUs in ways that its collector
+// does not see.
 #ifndef ROCATTACH_USERSPACE_RECORD_DRIVER_EVIDENCE_H_
 #define ROCATTACH_USERSPACE_RECORD_DRIVER_EVIDENCE_H_
 
@@ -8,26 +8,26 @@
 
 namespace rocattach {
 
-// What the driver says of one process at one time, over all GPUs.
+// The driver's numbers for one process at one time, over all GPUs.
 struct DriverReading {
-  bool computes = false;  // compute units run waves of it
-  uint64_t sdma_us = 0;   // time of the copy engines, so far
+  bool computes = false;  // its waves run on compute units
+  uint64_t sdma_us = 0;   // total time of copy engines so far
 };
 
-// What a collector has seen by then.
+// The collector's numbers at that time.
 struct CollectorReading {
-  bool dispatches_on = false, copies_on = false;  // what it is to see
+  bool dispatches_on = false, copies_on = false;  // these are being recorded
   uint64_t dispatches = 0, copies = 0, unseen = 0;
-  uint64_t inflight = 0;  // seen, and not over yet
-  // Dispatches that were seen and not followed to their ends: they may run for long.
+  uint64_t inflight = 0;  // seen, and not finished yet
+  // Dispatches that were seen but not followed to their ends: they may run for long.
   uint64_t not_followed = 0;
 };
 
-// Compares one reading with the one before. A process that computes at both, although no
-// dispatch was seen between them and none was in flight, has others; the same for copies.
+// Compares each reading with the previous one. If the process computes at both, and no
+// dispatch was seen in between or in flight, it has unseen ones; the same for copies.
 class DriverEvidence {
  public:
-  // Empty, or what was found, for users.
+  // Returns what was found, as a text for users; empty if nothing was.
   std::string Compare(const DriverReading& driver, const CollectorReading& collector);
 
  private:

@@ -18,14 +18,14 @@ class EarlyMessages {
  public:
   // Messages without a window are dropped after this: their window event was lost.
   static constexpr uint64_t kLifeNs = 10'000'000'000;
-  // Of one process, and processes. More are dropped.
+  // Maximum number of messages per process, and of processes. More are dropped.
   static constexpr size_t kMostPerProcess = 16;
   static constexpr size_t kMostProcesses = 8192;
 
   void Keep(const ProcessId& process, RecorderMessage message, uint64_t now_ns);
   // Removes and returns the messages of the process, in order.
   std::vector<RecorderMessage> Take(const ProcessId& process);
-  // Drops what has waited for too long.
+  // Drops messages that have waited for too long.
   void Expire(uint64_t now_ns);
   bool empty() const { return processes_.empty(); }
 

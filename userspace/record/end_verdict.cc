@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-// How far the attach got, as the end of a sentence.
+// The progress of the attach, as the end of a sentence.
 absl::string_view Progress(const Window& window, CollectorProgress collector) {
   if (collector == CollectorProgress::kInPlace) {
     return "inside hsa_init, with the collector in place";
@@ -29,7 +29,7 @@ absl::string_view Progress(const Window& window, CollectorProgress collector) {
   return "in its window, before anything was done to it";
 }
 
-// Which of our actions can cause the signal, directly or indirectly.
+// Explains how the attach may have caused the signal, directly or indirectly.
 absl::string_view Suspicion(uint32_t signal) {
   switch (signal) {
     case SIGSYS:
@@ -105,7 +105,7 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
       if (!window.outcome.ok() && !reported) {
         return VerdictOfLostThread(window, /*has_ended=*/false);
       }
-      // Not the process's doing, nor the collector's.
+      // Neither the process nor the collector is the cause.
       verdict.verdict = Verdict::kPassed;
       verdict.reason = AttachReason::kNone;
       verdict.detail =

@@ -12,7 +12,7 @@
 
 namespace rocattach {
 
-// How far the collector got.
+// The progress that the collector has made.
 enum class CollectorProgress {
   kNone,
   kReported,  // it waits for the runtime's call
@@ -28,14 +28,14 @@ struct EndVerdict {
 EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
                         const v1::ProcessEnd& end);
 
-// The same where the fate of the thread is not known; `has_ended`: the process has.
+// The same if the fate of the thread is not known. `has_ended`: the process has ended.
 EndVerdict VerdictOfLostThread(const Window& window, bool has_ended);
 
-// "SIGSEGV"; "signal 99" of one without a name.
+// "SIGSEGV"; "signal 99" for a signal without a name.
 std::string SignalName(uint32_t signal);
 
-// Why the memory that a collector reported cannot be used; opening it returned
-// `status`.
+// The failure of an attach whose collector reported memory that cannot be used;
+// opening it returned `status`.
 AttachFailure UnusableMemory(const absl::Status& status);
 
 }  // namespace rocattach

@@ -16,10 +16,10 @@
 namespace rocattach {
 
 // They are drained in rounds like all others, so that a ring full of garbage does not
-// keep the recorder from the others. Not thread-safe.
+// keep the recorder from serving the others. Not thread-safe.
 class EndingTargets {
  public:
-  // For one user. Beyond it, what is left of the user's oldest counts as lost.
+  // Limit per user. Beyond it, what is left in the user's oldest one counts as lost.
   static constexpr size_t kMaxPerUser = 64;
   // Called with a target that is drained, or out of time, and with its end.
   using Close = absl::FunctionRef<void(Target*, const v1::ProcessEnd&)>;
@@ -30,11 +30,11 @@ class EndingTargets {
   void CloseAll(Close close);
 
   bool empty() const { return entries_.empty(); }
-  // The target with a collector, or null.
+  // The target of this process if it is here and has a collector, or null.
   Target* Find(ProcessId id);
   void AddTo(DrainShares* shares) const;
   void ForEach(absl::FunctionRef<void(Target*)> visit) const;
-  // Updates what the totals count of them, and returns the sum.
+  // Updates what each adds to the totals (Target::published), and returns the sum.
   OperationCounts Publish();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 // A guarded region. The handler may run at any time on any thread, so it takes no lock:
 // a place is valid while `base` is set, and places are never freed.
 struct Place {
-  std::atomic<bool> taken = false;
+  std::atomic<bool> reserved = false;
   std::atomic<uintptr_t> base = 0;
   std::atomic<size_t> bytes = 0;
   std::atomic<bool> broken = false;
@@ -65,12 +65,12 @@ void InstallHandler() {
   });
 }
 
-Place* TakePlace() {
+Place* ReservePlace() {
   for (Block* block = &g_first;;) {
     for (Place& place : block->places) {
       bool expected = false;
-      if (!place.taken.load(std::memory_order_relaxed) &&
-          place.taken.compare_exchange_strong(expected, true)) {
+      if (!place.reserved.load(std::memory_order_relaxed) &&
+          place.reserved.compare_exchange_strong(expected, true)) {
         return &place;
       }
     }
@@ -91,7 +91,7 @@ Place* TakePlace() {
 
 FaultGuard::FaultGuard(void* base, size_t bytes) {
   InstallHandler();
-  Place* place = TakePlace();
+  Place* place = ReservePlace();
   place->broken.store(false);
   place->bytes.store(bytes);
   place->base.store(reinterpret_cast<uintptr_t>(base), std::memory_order_release);
@@ -101,7 +101,7 @@ FaultGuard::FaultGuard(void* base, size_t bytes) {
 FaultGuard::~FaultGuard() {
   auto* place = static_cast<Place*>(place_);
   place->base.store(0, std::memory_order_release);
-  place->taken.store(false, std::memory_order_release);
+  place->reserved.store(false, std::memory_order_release);
 }
 
 bool FaultGuard::broken() const {

@@ -28,7 +28,7 @@ class FaultGuard {
   bool broken() const;
 
  private:
-  void* place_;  // in the table that the signal's handler reads
+  void* place_;  // its entry in the table that the signal handler reads
 };
 
 }  // namespace rocattach

@@ -20,13 +20,13 @@ class KernelNames {
       std::shared_ptr<TargetNames> names = std::make_shared<TargetNames>())
       : names_(std::move(names)) {}
 
-  // False if its number is beyond what plans can name.
+  // False if the kernel's number is larger than plans can name.
   bool Add(const v1::Kernel& kernel);
   bool Contains(uint32_t kernel) const { return kernel < size_; }
-  // Numbers arrive in order; a name that did not fit the dictionary leaves a gap. The
-  // first number from `first` on without a name.
+  // The first number from `first` on without a name: numbers arrive in order, and a
+  // name that did not fit into the dictionary leaves a gap.
   uint32_t FirstMissing(uint32_t first) const;
-  // Whether the selection's filter matches the name of a known kernel.
+  // True if the selection's filter matches the name of a known kernel.
   bool Selects(ActivePlan* plan, uint32_t selection, uint32_t kernel);
 
  private:

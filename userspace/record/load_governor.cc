@@ -12,14 +12,14 @@ namespace rocattach {
 namespace {
 
 constexpr uint64_t kIntervalNs = 1'000'000'000;
-// A level is chosen at which this share of the budget is expected to be used, and twice
-// as much is recorded when half of that is left: then the budget still holds.
+// The chosen level is expected to use the first share of the budget. Twice as much is
+// recorded when less than the second share is used: the budget still holds then.
 constexpr double kAim = 0.7;
 constexpr double kCalm = 0.4;
-// At most so many times less at once: the load of the interval may have been a peak.
+// Largest reduction at once: the load of the interval may have been a peak.
 constexpr double kMostFactor = 16;
-// Intervals of calm before more is recorded. Twice as many each time that it was too
-// much.
+// Smallest and largest number of calm intervals before more is recorded. It is doubled
+// each time that more proves too much.
 constexpr uint32_t kCalmIntervals = 5;
 constexpr uint32_t kMostCalmIntervals = 160;
 

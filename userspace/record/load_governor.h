@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// What the service may use, on average over about a second. 0: not limited.
+// Limits for the service, averaged over about a second. 0: no limit.
 struct LoadBudget {
   double cpu_percent = 0;              // of one processor, by all threads together
   uint64_t disk_bytes_per_second = 0;  // written to recordings
@@ -23,29 +23,29 @@ struct LoadReading {
   uint64_t now_ns = 0;  // CLOCK_BOOTTIME
   uint64_t cpu_ns = 0;  // processor time of all threads
   uint64_t disk_bytes = 0;
-  // A process is attached: less can be recorded.
+  // True if a process is attached: only then can less be recorded.
   bool attached = true;
 };
 
-// Sheds load at once, and takes it back slowly: what was recorded after every
-// hesitation of a busy program would come and go with it. Not thread-safe; reads no
+// Reduces load at once, and lets it grow again slowly: otherwise the amount recorded
+// would rise and fall with every pause of a busy program. Not thread-safe; reads no
 // clock.
 class LoadGovernor {
  public:
   explicit LoadGovernor(const LoadBudget& budget) : budget_(budget) {}
 
-  // To be called some times a second. True if the level has changed; nothing is judged
-  // before a second has passed.
+  // Call this several times a second; it evaluates the load once a second at most.
+  // Returns true if the level has changed.
   bool Update(const LoadReading& reading);
 
   const SamplingLevel& level() const { return level_; }
-  // For users: why the level is what it is, "processor 12.1% of 5%, disk 1.2 MB/s of
-  // 10 MB/s".
+  // The reason for the level, for users: "processor 12.1% of 5%, output 1200000 of
+  // 10000000 bytes/s".
   const std::string& reason() const { return reason_; }
   bool limited() const { return budget_.limited(); }
 
  private:
-  // The larger share of a budget that was used: 1 is all of it.
+  // The larger of the used shares of the two budgets: 1 is all of a budget.
   double Load(const LoadReading& reading);
   void Shed(double load);
   void Recover();
@@ -54,7 +54,7 @@ class LoadGovernor {
   SamplingLevel level_ = SamplingLevel::Every();
   std::string reason_;
   std::optional<LoadReading> last_;
-  uint32_t calm_ = 0;         // intervals in a row with room for twice as much
+  uint32_t calm_ = 0;         // consecutive intervals with room for twice as much
   uint32_t calm_needed_ = 0;  // set by the first Shed()
   uint32_t since_recovery_ = UINT32_MAX;  // intervals
 };

@@ -1,4 +1,4 @@
-// How many operations of GPUs were recorded.
+// Numbers of recorded GPU operations.
 #ifndef ROCATTACH_USERSPACE_RECORD_OPERATION_COUNTS_H_
 #define ROCATTACH_USERSPACE_RECORD_OPERATION_COUNTS_H_
 

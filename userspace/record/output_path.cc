@@ -14,12 +14,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMaxPartBytes = 96;
-constexpr size_t kEnvironLimit = 4 << 20;
 
 std::string Environment(const OutputKeys& keys, absl::string_view name,
                         absl::string_view fallback) {
@@ -110,7 +110,7 @@ std::optional<std::string> ShortKey(char key, const OutputKeys& keys) {
   }
 }
 
-// An environment key at the start of `text`: its name, and how long the key is.
+// Finds an environment key at the start of `text`: its name, and the key's length.
 bool EnvironmentKey(absl::string_view text, absl::string_view* name, size_t* length) {
   struct Form {
     absl::string_view open, close;
@@ -147,7 +147,7 @@ std::optional<std::string> KeyAt(absl::string_view text, const OutputKeys& keys,
 }
 
 std::optional<std::string> ProcessVariable(pid_t pid, absl::string_view name) {
-  auto text = ReadFile(absl::StrCat("/proc/", pid, "/environ"), kEnvironLimit);
+  auto text = ReadEnvironment(pid);
   if (!text.ok()) return std::nullopt;
   for (absl::string_view entry : absl::StrSplit(*text, '\0')) {
     if (absl::ConsumePrefix(&entry, name) && absl::ConsumePrefix(&entry, "=")) {
@@ -223,7 +223,7 @@ bool NamesOneFilePerProcess(absl::string_view pattern) {
   return ExpandOutputKeys(pattern, one) != ExpandOutputKeys(pattern, other);
 }
 
-void TakeDirectory(std::string* directory, std::string* file) {
+void SplitOffDirectory(std::string* directory, std::string* file) {
   if (file->empty() || file->front() != '/') return;
   const size_t slash = file->rfind('/', file->find_first_of("%{"));
   *directory = slash == 0 ? "/" : file->substr(0, slash);

@@ -19,10 +19,10 @@ struct OutputKeys {
   std::string launch_date;  // YYYY-MM-DD
   std::string launch_time;  // HH.MM.SS
   std::string working_directory;
-  // The process is one of a recording: this machine is not asked about it, and what the
-  // recording does not have, its process group and session, is 0.
+  // True if the process is from a recording: nothing is looked up on this machine, and
+  // its process group and session, which the recording does not have, are 0.
   bool recorded = false;
-  // Environment of the process (or of the watcher); nullopt if the variable is not set.
+  // A variable of the process (or of the service); nullopt if it is not set.
   std::function<std::optional<std::string>(absl::string_view)> environment;
 };
 
@@ -37,12 +37,12 @@ std::string ExpandOutputKeys(absl::string_view pattern, const OutputKeys& keys);
 // a file of its own.
 bool NamesOneFilePerProcess(absl::string_view pattern);
 
-// A process's text as one part of a path.
+// A process's text, cleaned to be one component of a path.
 std::string CleanPathPart(absl::string_view text);
 
-// A file that is given by its absolute path names its directory itself: moves what
-// precedes the last name without keys into `directory`. Others are left as they are.
-void TakeDirectory(std::string* directory, std::string* file);
+// Splits an absolute path in `file`: moves all that precedes the last slash before the
+// first key into `directory`. Relative paths are left as they are.
+void SplitOffDirectory(std::string* directory, std::string* file);
 
 }  // namespace rocattach
 

@@ -10,7 +10,7 @@ namespace rocattach {
 
 std::string PausedText(const absl::Status& why) {
   const std::string reason = CleanText(std::string(why.message()));
-  // The reader of a pipe does not come back.
+  // A pipe whose reader has gone stays unusable.
   if (const int error = ErrnoOf(why); error == EPIPE || error == ECONNRESET) {
     return absl::StrCat("nothing is recorded any more: ", reason);
   }

@@ -1,4 +1,4 @@
-// Whether the output can be written, and who is told when that changes.
+// Notices when the output can no longer be written, and when it can be again.
 #ifndef ROCATTACH_USERSPACE_RECORD_OUTPUT_PAUSE_H_
 #define ROCATTACH_USERSPACE_RECORD_OUTPUT_PAUSE_H_
 
@@ -12,11 +12,11 @@
 
 namespace rocattach {
 
-// For users: nothing can be written, for this reason, now or for good.
+// Text for users: why nothing can be written, at the moment or for good.
 std::string PausedText(const absl::Status& why);
 
-// Notifies when the output begins or ceases to fail, with what was lost meanwhile. Not
-// thread-safe.
+// Notifies the observer when writing begins to fail, and when it works again, with the
+// number of records lost meanwhile. Not thread-safe.
 class OutputPause {
  public:
   // `observer` may be null; both must outlive this.
@@ -25,7 +25,7 @@ class OutputPause {
 
   // To be called after each OutputSet::Flush().
   void Update(const OutputSet& output);
-  // Nothing can be written at the moment.
+  // True if nothing can be written at the moment.
   bool paused() const { return paused_; }
 
  private:

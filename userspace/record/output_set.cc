@@ -12,14 +12,14 @@
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/output_path.h"
+#include "userspace/record/recording_index.h"
 #include "userspace/stream/sink.h"
 
 namespace rocattach {
 namespace {
 
-constexpr char kExtension[] = ".rwa";
 constexpr char kDefaultName[] = "rocattach-%hostname%-%launch_date%-%launch_time%";
-// Where processes are described that have no file.
+// Discards the streams of processes that have no file.
 class NullSink : public Sink {
  public:
   absl::Status Write(absl::string_view) override { return absl::OkStatus(); }
@@ -56,8 +56,8 @@ absl::StatusOr<OutputSet> OutputSet::Open(OutputOptions options) {
                      RecordingIndex::Open(set.options_.directory));
   }
   if (set.per_process_) {
-    set.name_ = absl::StrCat(set.options_.directory, "/", set.options_.file, kExtension,
-                             " (one file per process)");
+    set.name_ = absl::StrCat(set.options_.directory, "/", set.options_.file,
+                             kRecordingExtension, " (one file per process)");
   } else {
     RETURN_IF_ERROR(set.OpenShared());
   }
@@ -69,7 +69,7 @@ RecordingFileOptions OutputSet::FileOptions() {
   options.rotation = options_.rotation;
   options.clock = options_.clock;
   options.writer.recorder_arguments = options_.recorder_arguments;
-  // One file after the other, not all at the end of the run.
+  // Only where files are completed one after the other, not all at the end of the run.
   auto on_complete = per_process_ ? options_.on_complete : nullptr;
   options.on_complete = [completions = completions_, on_complete,
                          directory = options_.directory + "/",
@@ -125,7 +125,7 @@ absl::StatusOr<ProcessOutput> OutputSet::OpenProcess(const ProcessInfo& info,
       StreamWriter* writer = own_.back()->writer();
       return ProcessOutput{writer, writer->OpenProcess(std::move(process))};
     }
-    Note(file.status());
+    KeepError(file.status());
     if (shared_ == nullptr) RETURN_IF_ERROR(OpenShared());
   }
   StreamWriter* writer = shared_->writer();
@@ -144,24 +144,24 @@ absl::StatusOr<ProcessOutput> OutputSet::OpenUnwanted(const ProcessInfo& info,
 }
 
 void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
-  Note(output.writer->EndProcess(output.stream, std::move(end)));
+  KeepError(output.writer->EndProcess(output.stream, std::move(end)));
   auto own = std::find_if(own_.begin(), own_.end(), [&](const auto& file) {
     return file->writer() == output.writer;
   });
   if (own == own_.end()) return;
-  Note((*own)->Close());
+  KeepError((*own)->Close());
   closed_records_dropped_ += (*own)->records_dropped();
   closed_bytes_ += (*own)->bytes();
   own_.erase(own);
 }
 
 void OutputSet::Flush(uint64_t now_ns) {
-  if (shared_ != nullptr) Note(shared_->Flush(now_ns));
-  if (nowhere_ != nullptr) Note(nowhere_->Flush(now_ns));
-  for (const auto& file : own_) Note(file->Flush(now_ns));
-  Note(std::exchange(completions_->index_error, absl::OkStatus()));
-  // What could not be written is due again, so a round without an error has written it.
-  // A disk that is nearly full has room for some frames now and then.
+  if (shared_ != nullptr) KeepError(shared_->Flush(now_ns));
+  if (nowhere_ != nullptr) KeepError(nowhere_->Flush(now_ns));
+  for (const auto& file : own_) KeepError(file->Flush(now_ns));
+  KeepError(std::exchange(completions_->index_error, absl::OkStatus()));
+  // Data that could not be written is due again, so a round without an error has
+  // written it. A nearly full disk may have room for some frames now and then.
   if (!round_error_.ok()) {
     paused_ = std::exchange(round_error_, absl::OkStatus());
     last_error_ns_ = now_ns;
@@ -170,7 +170,7 @@ void OutputSet::Flush(uint64_t now_ns) {
   }
 }
 
-void OutputSet::Note(const absl::Status& status) {
+void OutputSet::KeepError(const absl::Status& status) {
   if (status.ok()) return;
   if (first_error_.ok()) first_error_ = status;
   round_error_ = status;
@@ -178,11 +178,11 @@ void OutputSet::Note(const absl::Status& status) {
 
 absl::Status OutputSet::Close(const v1::WatcherSummary& summary) {
   if (shared_ != nullptr) {
-    Note(shared_->writer()->AddSummary(summary));
-    Note(shared_->Close());
+    KeepError(shared_->writer()->AddSummary(summary));
+    KeepError(shared_->Close());
   }
-  for (const auto& file : own_) Note(file->Close());
-  Note(completions_->index_error);
+  for (const auto& file : own_) KeepError(file->Close());
+  KeepError(completions_->index_error);
   return first_error_;
 }
 

@@ -24,20 +24,20 @@ struct OutputOptions {
   // With rocprofv3's keys; "-" is standard output; empty is the default name.
   std::string file;
   std::vector<std::string> recorder_arguments;
-  // Where each process has a file of its own: such a file is complete. Must not wait;
-  // may be null.
+  // Called with each completed file if every process has a file of its own. Must not
+  // wait; may be null.
   std::function<void(const std::string& file)> on_complete = nullptr;
   RotationOptions rotation = {};
-  // As RecordingFileOptions has it.
-  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
+  // As in RecordingFileOptions.
+  std::function<ClockSnapshot()> clock = CaptureClockSnapshot;
 };
 
-// Where one process's stream is written.
+// The output of one process's stream.
 struct ProcessOutput {
   StreamWriter* writer = nullptr;
   StreamId stream = 0;
-  // It has a file; false: it would be the only one in its file, and was not to be
-  // recorded.
+  // False if the stream goes nowhere: its process was not to be recorded, and would
+  // have been the only one in its file.
   bool kept = true;
 };
 
@@ -54,16 +54,17 @@ class OutputSet {
   // to the run's file, which is then created; the error is kept for status().
   absl::StatusOr<ProcessOutput> OpenProcess(const ProcessInfo& info,
                                             v1::Process process);
-  // The same for a process that is not to be recorded: it gets no file of its own, and
-  // its stream goes nowhere then.
+  // The same for a process that is not to be recorded: where it would have a file of
+  // its own, it gets none, and its stream goes nowhere.
   absl::StatusOr<ProcessOutput> OpenUnwanted(const ProcessInfo& info,
                                              v1::Process process);
-  // Ends the stream; a file of its own is closed.
+  // Ends the stream, and closes its file if that is its own.
   void EndProcess(const ProcessOutput& output, v1::ProcessEnd end);
-  // Writes what is due. The first error of the run is kept.
+  // Writes what is due.
   void Flush(uint64_t now_ns);
-  void Note(const absl::Status& status);
-  // The summary goes into every open file.
+  // Keeps an error, for Close() if it is the first of the run; OK is ignored.
+  void KeepError(const absl::Status& status);
+  // Closes all files; the summary goes into the run's own file.
   absl::Status Close(const v1::WatcherSummary& summary);
 
   // True once a process's stream was opened.
@@ -76,9 +77,9 @@ class OutputSet {
   const absl::Status& status() const { return first_error_; }
   // The name as the user would recognise it.
   const std::string& name() const { return name_; }
-  // The first 10,000 of them. Of a split recording those that are complete.
+  // The first 10,000 of them; of a split recording, only completed files.
   const std::vector<std::string>& files() const { return completions_->files; }
-  // Nothing can be written at the moment, for this reason; OK: it can.
+  // The reason why nothing can be written at the moment; OK if it can be.
   const absl::Status& paused() const { return paused_; }
   uint64_t records_dropped() const;
   // Bytes written to all files.
@@ -86,7 +87,7 @@ class OutputSet {
 
  private:
   explicit OutputSet(OutputOptions options) : options_(std::move(options)) {}
-  // What happens to completed files; outlives moves of the set.
+  // State for completed files; stays in place when the set is moved.
   struct Completions {
     std::vector<std::string> files;
     std::optional<RecordingIndex> index;
@@ -103,7 +104,7 @@ class OutputSet {
   std::string name_;
   std::unique_ptr<RecordingFile> shared_;
   std::vector<std::unique_ptr<RecordingFile>> own_;
-  std::unique_ptr<RecordingFile> nowhere_;  // once there is a process for it
+  std::unique_ptr<RecordingFile> nowhere_;  // created for its first process
   absl::Status first_error_;
   absl::Status round_error_;  // since the last Flush()
   absl::Status paused_;

@@ -1,4 +1,4 @@
-// A record as it is in the ring of a collector.
+// A record as it is in a collector's ring.
 #ifndef ROCATTACH_USERSPACE_RECORD_RECORD_SLOT_H_
 #define ROCATTACH_USERSPACE_RECORD_RECORD_SLOT_H_
 
@@ -19,14 +19,24 @@ struct RecordSlot {
   }
 };
 
-// After a copy out of a ring: what is read from the copy must not be read from the ring
-// again, as a compiler may do that takes both for equal.
+// Call this after copying out of a ring. It keeps the compiler, which may take the copy
+// and the ring for equal, from reading the ring again instead of the copy.
 inline void EndOfCopy() {
   asm volatile("" ::: "memory");
 }
 
-// A dispatch or copy that was captured and has no end; `entry` is a copy of the target's
-// entry, which cannot change any more.
+// Copies a record out of a slot, by its type.
+template <typename T>
+T CopyOf(const RecordSlot& slot) {
+  T record;
+  static_assert(sizeof(record) == sizeof(slot.bytes));
+  memcpy(&record, slot.bytes, sizeof(record));
+  EndOfCopy();
+  return record;
+}
+
+// The record of a dispatch or copy that was captured and has no end; `entry` is a copy
+// of the target's entry, which can no longer change.
 RecordSlot SlotOfUnfinished(const rocattach_inflight& entry);
 
 }  // namespace rocattach

@@ -11,7 +11,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/convert.h"
 #include "userspace/record/dictionary.h"
@@ -24,23 +23,23 @@ namespace rocattach {
 namespace {
 
 constexpr int kDrainPeriodMsec = 4;
-// While rings of at least so many slots hardly fill: half of one, at a million records a
-// second.
+// Period while rings of at least kRestSlots slots fill slowly: at a million records a
+// second, half of one fills in this time.
 constexpr int kRestPeriodMsec = 8;
 constexpr uint32_t kRestSlots = 16384;
 constexpr uint64_t kRestAfterNs = 100'000'000;
-// How long what is in the rings of a resting target waits at most.
+// Maximum time that records wait in the rings of a resting target.
 constexpr uint64_t kRestNs = 200'000'000;
 constexpr uint64_t kScanPeriodNs = 100'000'000;
-// How often ends that no event reported are looked for: a system call for each target.
+// Period of checks for ends that no event reported: a system call for each target.
 constexpr uint64_t kLostPeriodNs = 500'000'000;
-// How often losses are written to the recording, in case it is truncated later.
+// Period of writing losses to the recording, in case it is truncated later.
 constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
-// Some ten rings of the default size, of all processes together.
+// About ten rings of the default size, for all processes together.
 constexpr uint64_t kMostViewBytes = 16 << 20;
 // With this many records in one round, a target is busy: do not sleep.
-constexpr uint64_t kBusyRecords = 4096;
+constexpr uint64_t kBusyRoundRecords = 4096;
 
 v1::Process DescribeProcess(const Window& window) {
   v1::Process process = ProcessToProto(window.process);
@@ -55,7 +54,7 @@ v1::Process DescribeProcess(const Window& window) {
   return process;
 }
 
-// The policy has left it alone, or nothing is attached to.
+// True if the policy has passed the process, or if nothing is attached to.
 bool IsUnwanted(const Window& window) {
   return window.verdict == Verdict::kPassed && !window.attach_tried &&
          window.outcome.reason == AttachReason::kNone;
@@ -97,7 +96,7 @@ Recorder::~Recorder() {
 }
 
 void Recorder::OnWindow(Window window) {
-  // A process with running code of ours must not be forgotten.
+  // A process that runs injected code must not be forgotten.
   if (window.attach_tried) {
     inbox_.Post(std::move(window));
   } else {
@@ -120,7 +119,7 @@ void Recorder::OnEvent(const rocattach_event& event) {
 }
 
 void Recorder::SetWorkload(const ProcessId& process, v1::Workload workload) {
-  // What follows from it is not needed for an account.
+  // Accounts do not depend on the workload, so this message may be dropped.
   inbox_.PostIfRoom(WorkloadMessage{process, std::move(workload)});
 }
 
@@ -171,7 +170,7 @@ bool Recorder::AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give
   }
 }
 
-void Recorder::NoteBeforeSession(Target* target) {
+void Recorder::CountBeforeSession(Target* target) {
   if (target->session() == nullptr) return;
   const uint64_t before = target->session()->TakeDispatchesBefore();
   if (before != 0) statistics_.CountBeforeSession(before);
@@ -179,11 +178,11 @@ void Recorder::NoteBeforeSession(Target* target) {
 
 bool Recorder::Serve(Target* target, uint64_t now_ns) {
   if (target->SettleFromCollector()) verdicts_.Notify(*target);
-  NoteBelief(target);
+  ReportNotBelievable(target);
   target->published = target->counts();
   if (!target->has_memory()) return false;
   const bool answer_awaited = target->session()->Poll(now_ns);
-  NoteBeforeSession(target);
+  CountBeforeSession(target);
   const bool waits = offers_.Update(target, now_ns) || answer_awaited;
   if (!waits && !target->behind() && target->verdict() != Verdict::kOpen &&
       offers_.HasServed(*target)) {
@@ -223,17 +222,17 @@ int Recorder::Round() {
     running += target->has_memory() ? 1 : 0;
     uncalled += target->uncalled() ? 1 : 0;
   }
-  if (most >= kBusyRecords / 4) last_busy_ns_ = now;
+  if (most >= kBusyRoundRecords / 4) last_busy_ns_ = now;
   targets_.DrainEnding(now);
   live += targets_.PublishEnding();
   statistics_.SetLive(live, running, uncalled);
   running_ = running;
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
-  // Of a run that is over, the result says that its output is incomplete.
+  // Once the run is over, its result reports output that is incomplete.
   if (!ending_) pause_.Update(output_);
   Govern(now);
-  if (most >= kBusyRecords || behind || targets_.has_ending()) return 0;
+  if (most >= kBusyRoundRecords || behind || targets_.has_ending()) return 0;
   if (awaited) return 1;
   if (running > 0) {
     const bool rests = options_.collector_config.ring_slots >= kRestSlots &&
@@ -256,7 +255,7 @@ void Recorder::Govern(uint64_t now_ns) {
   for (const auto& [key, target] : targets_.living()) {
     target->SetSampling(governor_.level(), governor_.reason());
   }
-  statistics_.NoteSampling(governor_.level());
+  statistics_.SetSampling(governor_.level());
   if (observer_ != nullptr) {
     observer_->OnSampling(governor_.level(), governor_.reason());
   }
@@ -281,7 +280,7 @@ Target* Recorder::AddTarget(Window window) {
   auto output = IsUnwanted(window) ? output_.OpenUnwanted(window.process, process)
                                    : output_.OpenProcess(window.process, process);
   if (!output.ok()) {
-    output_.Note(output.status());
+    output_.KeepError(output.status());
     return nullptr;
   }
   const ProcessId key = ProcessIdOf(window.event);
@@ -295,13 +294,13 @@ void Recorder::Handle(Window window) {
   const ProcessId key = ProcessIdOf(window.event);
   Target* target = targets_.FindLiving(key);
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_UNRELATED) {
-    return NoteUnrelated(key);
+    return AddUnrelated(key);
   }
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_OVER_BUDGET) {
-    return NoteOverBudget(std::move(window));
+    return RecordOverBudget(std::move(window));
   }
   if (target != nullptr && !target->output().kept && !IsUnwanted(window)) {
-    // It is wanted by now: by the name that it has given itself, for example.
+    // It is wanted by now, for example because it has changed its name.
     targets_.End(key, EndOfLiving(*target));
     target = nullptr;
   }
@@ -319,12 +318,12 @@ void Recorder::Handle(Window window) {
 }
 
 void Recorder::CountHold(Target* target) {
-  if (const uint64_t hold_ns = target->TakeHold(); hold_ns != 0) {
+  if (const uint64_t hold_ns = target->TakeHoldNs(); hold_ns != 0) {
     statistics_.CountHold(hold_ns);
   }
 }
 
-void Recorder::NoteUnrelated(const ProcessId& key) {
+void Recorder::AddUnrelated(const ProcessId& key) {
   statistics_.CountUnrelated();
   // Its end may have arrived earlier.
   for (const RecorderMessage& message : early_.Take(key)) {
@@ -341,11 +340,11 @@ v1::ProcessEnd Recorder::EndOfLiving(const Target& target) {
   return end;
 }
 
-// The kernel does not report its end, so the stream ends here.
-void Recorder::NoteOverBudget(Window window) {
+// The kernel does not report this process's end, so its stream ends here.
+void Recorder::RecordOverBudget(Window window) {
   v1::Process process = DescribeProcess(window);
   auto output = output_.OpenProcess(window.process, process);
-  if (!output.ok()) return output_.Note(output.status());
+  if (!output.ok()) return output_.KeepError(output.status());
   Target target(std::move(window), *output, std::move(process), &output_);
   verdicts_.Notify(target);
   target.Close(EndOfLiving(target));
@@ -396,7 +395,7 @@ void Recorder::Handle(const rocattach_event& event) {
     if (unrelated_.erase(key) == 0) early_.Keep(key, event, BootNs());
     return;
   }
-  // The thread that serves a window posts it after the end of its hold.
+  // The thread that serves a window posts the window after the end of its hold.
   if (event.type == ROCATTACH_EVENT_HOLD_END &&
       event.hold_end.window_ns > target->opened().event.time_ns) {
     early_.Keep(key, event, BootNs());
@@ -404,7 +403,7 @@ void Recorder::Handle(const rocattach_event& event) {
   }
   switch (event.type) {
     case ROCATTACH_EVENT_HOLD_END: {
-      target->NoteHoldEnd(event);
+      target->OnHoldEnd(event);
       statistics_.CountProbe(event.hold_end.held_ns);
       CountHold(target);
       return;
@@ -433,9 +432,9 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (SettleAtEnd(target, end)) verdicts_.Notify(*target);
   const bool attached = target->verdict() == Verdict::kAttached;
   const ProcessId id = target->id();
-  NoteBelief(target);
-  NoteBeforeSession(target);
-  offers_.NoteEnd(*target);
+  ReportNotBelievable(target);
+  CountBeforeSession(target);
+  offers_.ReportIfMissed(*target);
   const v1::LossAccount account = target->Close(end);
   statistics_.CountEnd(account, target->published);
   if (observer_ != nullptr && attached) {
@@ -450,20 +449,20 @@ void Recorder::CompareWithDriver(std::map<ProcessId, DriverReading> readings) {
     for (const auto& [id, reading] : readings) {
       Target* target = FindTarget(id);
       if (target != nullptr && target->CompareWithDriver(reading)) {
-        NoteUnseenWork(*target);
+        ReportUnseenWork(*target);
       }
     }
   });
 }
 
-void Recorder::NoteUnseenWork(const Target& target) {
+void Recorder::ReportUnseenWork(const Target& target) {
   statistics_.CountUnseenWork();
   if (observer_ != nullptr) {
     observer_->OnUnseenWork(target.process(), target.unseen_work());
   }
 }
 
-void Recorder::NoteBelief(Target* target) {
+void Recorder::ReportNotBelievable(Target* target) {
   if (target->not_believable().empty()) return;
   if (std::exchange(target->reported_not_believable, true)) return;
   statistics_.CountNotBelievable();
@@ -474,14 +473,14 @@ void Recorder::NoteBelief(Target* target) {
 
 void Recorder::Scan(uint64_t now_ns) {
   last_scan_ns_ = now_ns;
-  const bool note_losses = now_ns - last_losses_ns_ >= kLossesPeriodNs;
-  if (note_losses) last_losses_ns_ = now_ns;
+  const bool write_losses = now_ns - last_losses_ns_ >= kLossesPeriodNs;
+  if (write_losses) last_losses_ns_ = now_ns;
   for (const auto& [key, target] : targets_.living()) {
     if (SettleIfNotLoaded(target.get(), now_ns, HasCollector) ||
         SettleIfOverdue(target.get(), now_ns, options_.report_timeout_ns)) {
       verdicts_.Notify(*target);
     }
-    if (note_losses) target->NoteLosses();
+    if (write_losses) target->WriteLosses();
   }
   early_.Expire(now_ns);
   if (now_ns - last_lost_ns_ < kLostPeriodNs) return;

@@ -42,19 +42,19 @@ namespace rocattach {
 struct RecorderOptions {
   OutputOptions output;
   bool recording = true;
-  // What the service may use; beyond it, fewer dispatches are recorded.
+  // Limits for the service; beyond them, fewer dispatches are recorded.
   LoadBudget budget = {};
   // Configuration of collectors: their memory must match it exactly.
   rocattach_collector_config collector_config = {};
-  // Whether collectors wait until a session has written its plan; may be null.
+  // Returns true if collectors wait for a session to write its plan; may be null.
   std::function<bool()> hold_arrivals;
   // After this time without a report, the collector counts as silent.
   uint64_t report_timeout_ns = 5'000'000'000;
-  // When recording stops, what is in flight in processes that run on has this long to
-  // finish. What has not is recorded without times.
+  // Time for operations in flight to finish, in processes that run on, when recording
+  // stops. Those that do not finish are recorded without times.
   uint64_t operations_timeout_ns = 500'000'000;
-  // A process that was to be attached to could not be entered at its window, for a
-  // reason that may be over soon. On the recorder's thread; may be null.
+  // Called if a process that was to be attached to could not be entered at its window,
+  // for a reason that may be temporary. On the recorder's thread; may be null.
   std::function<void(ProcessId)> on_not_entered;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
@@ -66,9 +66,9 @@ struct RecorderOptions {
   SdkSearch sdk_search;
 };
 
-// Owns a thread that drains all targets, and all of the output: what comes from other
-// threads is queued, and changes targets in rounds there. The sink's calls only queue: a
-// slow disk does not delay the threads that hold processes.
+// Owns all of the output, and a thread that drains all targets. Messages from other
+// threads are queued and handled in rounds on that thread. The sink's calls only queue:
+// a slow disk does not delay the threads that hold processes.
 class Recorder : public WindowSink {
  public:
   static absl::StatusOr<std::unique_ptr<Recorder>> Start(RecorderOptions options,
@@ -78,18 +78,18 @@ class Recorder : public WindowSink {
   void OnWindow(Window window) override;
   void OnReady(const rocattach_event& event) override;
   void OnEvent(const rocattach_event& event) override;
-  // Whose a process is, once that is known; also before its window is. Any thread.
+  // Sets a process's workload once it is known, perhaps before its window. Any thread.
   void SetWorkload(const ProcessId& process, v1::Workload workload);
-  // The arrival that OnReady creates from a report.
+  // Posts an arrival, such as the one that OnReady creates from a report.
   void OnArrival(Arrival arrival);
 
-  // Nothing is recorded from now on, of whichever target. Soon, on the recorder's
-  // thread; what was recorded is still read.
+  // Ends recording in all targets, present and future: soon, on the recorder's thread.
+  // What was recorded is still read.
   void EndRecording();
 
-  // The run is over: what cannot be written from now on never will be, and nobody is
-  // told that it will. Any thread.
-  void NoteRunOver() { ending_ = true; }
+  // Marks the run as over: output that cannot be written from now on is lost, and
+  // the observer is not told that it is paused. Any thread.
+  void MarkRunOver() { ending_ = true; }
 
   // Stops recording in all targets, drains them once more, closes every account and
   // file. `kernel` goes into the summary.
@@ -101,22 +101,22 @@ class Recorder : public WindowSink {
   // Runs `task` on the recorder's thread, soon; false if that has ended.
   bool RunOnThread(std::function<void()> task);
   bool OnRecorderThread() const { return recorder_thread_.IsOwner(); }
-  // On the recorder's thread: tells all meters what they cannot know from records.
+  // On the recorder's thread: tells all meters what is not in the records.
   void UpdateMeters();
-  // On the recorder's thread: processes that have windows and live, by their verdict
-  // ("open": none yet), and those that have ended and are still read ("ending").
+  // On the recorder's thread: numbers of living processes with windows, by verdict
+  // ("open": none yet), and of those that have ended and are still read ("ending").
   std::map<std::string, uint64_t> CountTargets() const;
-  // Waits until every window that has been passed to it has its verdict, for at most
-  // `timeout_ns`. Not on the recorder's thread. `give_up` is asked now and then; true
-  // ends the wait. False if a verdict is missing.
+  // Waits, for at most `timeout_ns`, until every window that has been passed to the
+  // recorder has its verdict. Not on the recorder's thread. `give_up` is called
+  // repeatedly; true ends the wait. Returns false if a verdict is missing.
   bool AwaitVerdicts(uint64_t timeout_ns, absl::FunctionRef<bool()> give_up);
-  // What the kernel driver says of processes. Any thread.
+  // Compares the driver's readings with what the collectors have seen. Any thread.
   void CompareWithDriver(std::map<ProcessId, DriverReading> readings);
-  // On the recorder's thread: the target, or null. Only those with a collector.
+  // On the recorder's thread: the target if it has a collector, or null.
   Target* FindTarget(ProcessId id);
 
   RunTotals Totals() const { return statistics_.Totals(inbox_.dropped()); }
-  // How many processes are attached, and whether too many messages wait; both are
+  // Number of attached processes, and whether too many messages wait; both are
   // cheap.
   uint32_t running() const { return running_.load(std::memory_order_relaxed); }
   bool crowded() const { return inbox_.crowded(); }
@@ -128,7 +128,7 @@ class Recorder : public WindowSink {
   void StopThread();
   absl::Status CloseAll(const rocattach_bpf_stats& kernel);
   void Run();
-  // One round: messages, then all targets. Returns how long to sleep, in ms; -1 until
+  // One round: messages, then all targets. Returns the time to sleep, in ms; -1 until
   // the next message.
   int Round() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Dispatch(RecorderMessage message)
@@ -139,31 +139,32 @@ class Recorder : public WindowSink {
   void Handle(const rocattach_event& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void CountHold(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  void NoteUnrelated(const ProcessId& key)
+  void AddUnrelated(const ProcessId& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // The end of a process that runs on, as far as its stream is concerned.
+  // The end, for its stream, of a process that runs on.
   static v1::ProcessEnd EndOfLiving(const Target& target);
   // A window that was refused in the kernel: only its verdict is recorded.
-  void NoteOverBudget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  void RecordOverBudget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Opens the stream of a new target; null if that failed.
   Target* AddTarget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // It is drained, or out of time: verdict, account, totals.
+  // Closes a target that is drained, or out of time: verdict, account, totals.
   void CloseTarget(Target* target, const v1::ProcessEnd& end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Settles overdue verdicts, and finds ends that no kernel event reported.
   void Scan(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  void NoteBeforeSession(Target* target)
+  void CountBeforeSession(Target* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // What a target needs after it was drained: its verdict, a session that it is offered
-  // to, answers. Lets it rest where all is done. True if something is awaited.
+  // Does what a target needs after a drain: settles its verdict, offers it to sessions,
+  // checks for answers. Lets it rest if all is done. True if something is awaited.
   bool Serve(Target* target, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Notifies the observer of a target that works in a way that is not seen.
-  void NoteUnseenWork(const Target& target)
+  // Notifies the observer of a target that uses GPUs in a way that is not seen.
+  void ReportUnseenWork(const Target& target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Notifies the observer, once, of a target with implausible numbers.
-  void NoteBelief(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Records more or fewer dispatches of all targets, by what the service has used.
+  void ReportNotBelievable(Target* target)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  // Records more or fewer dispatches of all targets, depending on the service's load.
   void Govern(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
 
   const RecorderOptions options_;
@@ -172,13 +173,13 @@ class Recorder : public WindowSink {
   RecorderInbox inbox_;
   RunStatistics statistics_;
   std::atomic<uint32_t> running_ = 0;
-  std::atomic<bool> ending_ = false;  // by NoteRunOver()
+  std::atomic<bool> ending_ = false;  // set by MarkRunOver()
   std::thread thread_;
 
   // Owned by thread_, and after its end by the caller of Finish() or Abandon().
   ThreadChecker recorder_thread_;
-  bool ended_ ABSL_GUARDED_BY(recorder_thread_) = false;  // by EndRecording()
-  RingViews views_ ABSL_GUARDED_BY(recorder_thread_);     // of the targets
+  bool ended_ ABSL_GUARDED_BY(recorder_thread_) = false;  // set by EndRecording()
+  RingViews views_ ABSL_GUARDED_BY(recorder_thread_);     // for all targets
   TargetTable targets_ ABSL_GUARDED_BY(recorder_thread_);
   SessionOffers offers_ ABSL_GUARDED_BY(recorder_thread_);
   VerdictNotifier verdicts_ ABSL_GUARDED_BY(recorder_thread_);

@@ -25,7 +25,7 @@ namespace rocattach {
 struct RecorderTask {
   std::function<void()> run;
 };
-// Whose a process is.
+// The workload of a process.
 struct WorkloadMessage {
   ProcessId process;
   v1::Workload workload;
@@ -33,7 +33,7 @@ struct WorkloadMessage {
 using RecorderMessage =
     std::variant<Window, Arrival, RecorderTask, WorkloadMessage, rocattach_event>;
 
-// Thread-safe; one thread takes and waits. Posting never waits.
+// Thread-safe; only one thread calls TakeAll() and Wait(). Posting never waits.
 class RecorderInbox {
  public:
   // With this many messages waiting, no process is attached; beyond the second number,
@@ -48,7 +48,7 @@ class RecorderInbox {
   void Post(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same, but if too many are waiting, the message is dropped and counted.
   void PostIfRoom(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same as Post(); false, and nothing is done, after Close().
+  // The same as Post(); after Close() it does nothing and returns false.
   bool PostTask(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
   // No tasks are accepted from here on; Wait() returns false when everything has been
   // taken.
@@ -59,7 +59,7 @@ class RecorderInbox {
   // inbox is closed and empty.
   bool Wait(int timeout_msec) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Too many messages are waiting; cheap.
+  // True if too many messages are waiting; cheap.
   bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 

@@ -15,14 +15,14 @@ namespace rocattach {
 class TargetObserver {
  public:
   virtual ~TargetObserver() = default;
-  // It can be described now. `waiting`: it is held in its OnLoad until
+  // A process can be described now. `waiting`: it waits in its OnLoad until
   // Target::AcknowledgeMapped, for a limited time.
   virtual void OnTargetReady(ProcessId target, TargetDescription description,
                              bool waiting) = 0;
   // A process that was ready has ended.
   virtual void OnTargetGone(ProcessId target) = 0;
-  // A process has used the runtime and ended before it could be described: sooner than
-  // the recorder could look, after a late attach. Before RecorderObserver::OnEnd.
+  // A process used the runtime and ended before it could be described, as can happen
+  // after a late attach. Called before RecorderObserver::OnEnd.
   virtual void OnTargetMissed(ProcessId target) = 0;
 };
 
@@ -35,18 +35,18 @@ class RecorderObserver {
                          const v1::WindowEvent& verdict) = 0;
   virtual void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                      const v1::LossAccount& account) = 0;
-  // Its numbers are implausible, and it is no longer read. Once for a process.
+  // The process's numbers are implausible: it is no longer read. Once for a process.
   virtual void OnNotBelievable(const v1::Process& process, const std::string& why) = 0;
-  // It uses GPUs in a way that its collector does not see; `why`: the evidence. Once for
-  // a process.
+  // The process uses GPUs in a way that its collector does not see; `why`: the
+  // evidence. Once for a process.
   virtual void OnUnseenWork(const v1::Process& process, const std::string& why) = 0;
   // Nothing can be written at the moment; processes run on, and what they report is
   // lost and counted.
   virtual void OnRecordingPaused(const absl::Status& why) = 0;
-  // It can be written again; so many records were lost.
+  // Output can be written again; `records_lost` records were lost meanwhile.
   virtual void OnRecordingResumed(uint64_t records_lost) = 0;
-  // From now on these dispatches are recorded, and the others counted, because of the
-  // service's budget; `why`: how much of it was used.
+  // From now on, dispatches are recorded at this level, and the others counted, because
+  // of the service's budget; `why`: how much of it was used.
   virtual void OnSampling(const SamplingLevel& level, const std::string& why) = 0;
 };
 

@@ -25,24 +25,23 @@
 namespace rocattach {
 namespace {
 
-constexpr char kExtension[] = ".rwa";
 constexpr char kPartial[] = ".partial";
 // Names are tried with the suffixes -1, -2 … before a run gives up on a name in use.
 constexpr int kMaxNameTries = 1000;
-// A next file that cannot be created is tried again after this time.
+// Creating the next file, if it has failed, is tried again after this time.
 constexpr uint64_t kRetryNs = 1'000'000'000;
 
 std::string Stem(const std::string& path) {
-  return std::string(absl::StripSuffix(path, kExtension));
+  return std::string(absl::StripSuffix(path, kRecordingExtension));
 }
 
 std::string WithExtension(const std::string& path, int attempt) {
-  return attempt == 0 ? absl::StrCat(Stem(path), kExtension)
-                      : absl::StrCat(Stem(path), "-", attempt, kExtension);
+  return attempt == 0 ? absl::StrCat(Stem(path), kRecordingExtension)
+                      : absl::StrCat(Stem(path), "-", attempt, kRecordingExtension);
 }
 
 std::string NameOfPart(const std::string& stem, uint64_t number) {
-  return absl::StrFormat("%s.%06d%s", stem, number, kExtension);
+  return absl::StrFormat("%s.%06d%s", stem, number, kRecordingExtension);
 }
 
 // The highest number of a series that exists, complete or not.
@@ -60,7 +59,8 @@ uint64_t LastNumber(const std::string& stem) {
     absl::string_view name = entry->d_name;
     (void)absl::ConsumeSuffix(&name, kPartial);
     uint64_t number = 0;
-    if (absl::ConsumePrefix(&name, prefix) && absl::ConsumeSuffix(&name, kExtension) &&
+    if (absl::ConsumePrefix(&name, prefix) &&
+        absl::ConsumeSuffix(&name, kRecordingExtension) &&
         absl::SimpleAtoi(name, &number)) {
       last = std::max(last, number);
     }
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<RecordingFile>> RecordingFile::Open(
   }
   auto writer = StreamWriter::Create(std::move(sink), file->options_.writer);
   if (!writer.ok()) {
-    // The disk is full, for example. This run has created it, and it is empty.
+    // For example, the disk is full. The file was created by this run, and is empty.
     (void)unlink(file->name_.c_str());
     return writer.status();
   }
@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Sink>> RecordingFile::CreateNext() {
 }
 
 std::string RecordingFile::title() const {
-  return stem_.empty() ? name_ : absl::StrCat(stem_, ".*", kExtension);
+  return stem_.empty() ? name_ : absl::StrCat(stem_, ".*", kRecordingExtension);
 }
 
 uint64_t RecordingFile::records_dropped() const {
@@ -168,7 +168,7 @@ absl::Status RecordingFile::Rotate(uint64_t now_ns) {
   const uint64_t begin_boot_ns = begin_boot_ns_;
   auto next = CreateNext();
   if (!next.ok()) {
-    // The current file takes what comes meanwhile.
+    // Until then, output goes to the current file.
     retry_ns_ = now_ns + kRetryNs;
     return next.status();
   }
@@ -191,7 +191,7 @@ absl::Status RecordingFile::Complete(const std::string& name, uint64_t begin_boo
                                            ") failed; the file keeps its name"));
   }
   recording.bytes = stats.bytes;
-  // Both by the same clock, so that the span between them is right.
+  // Both times come from one clock snapshot, so that the span between them is right.
   const ClockSnapshot now = options_.clock();
   recording.end_ns = now.realtime_ns;
   recording.begin_ns =

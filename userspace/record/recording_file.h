@@ -21,9 +21,9 @@ struct RecordingFileOptions {
   WriterOptions writer;
   // A file is complete and has its final name; `recording.file` is the whole path.
   std::function<void(IndexedRecording recording)> on_complete;
-  // Wall time may be set while a file is written: what is due, and the order of files,
+  // The wall clock may be set while a file is written; rotation and the order of files
   // do not depend on it.
-  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
+  std::function<ClockSnapshot()> clock = CaptureClockSnapshot;
 };
 
 // A file of a split recording is named STEM.NNNNNN.rwa, and STEM.NNNNNN.rwa.partial
@@ -31,22 +31,22 @@ struct RecordingFileOptions {
 class RecordingFile {
  public:
   // Creates `path`.rwa, or the first file of a series. A name in use gets a number; a
-  // series continues behind the numbers that exist.
+  // series continues after the numbers that exist.
   static absl::StatusOr<std::unique_ptr<RecordingFile>> Open(
       const std::string& path, RecordingFileOptions options);
-  // Without a name, for standard output.
+  // Wraps an open sink without a file of its own: standard output.
   static absl::StatusOr<std::unique_ptr<RecordingFile>> Wrap(
       std::unique_ptr<Sink> sink, RecordingFileOptions options);
 
-  // The same one for as long as this object lives.
+  // The writer; the same one for as long as this object lives.
   StreamWriter* writer() { return writer_.get(); }
   // Writes what is due, and begins the next file when that is due.
   absl::Status Flush(uint64_t now_ns);
   absl::Status Close();
 
-  // Of the file that is written now.
+  // Name of the file that is being written.
   const std::string& name() const { return name_; }
-  // For users: of the file, or of the series.
+  // Name of the file, or of the series, for users.
   std::string title() const;
   // Records that could not be written, in all files.
   uint64_t records_dropped() const;
@@ -56,11 +56,11 @@ class RecordingFile {
  private:
   explicit RecordingFile(RecordingFileOptions options) : options_(std::move(options)) {}
   absl::StatusOr<std::unique_ptr<Sink>> Create(const std::string& path);
-  // The next one of a series.
+  // Creates the next file of a series.
   absl::StatusOr<std::unique_ptr<Sink>> CreateNext();
   bool IsDue(uint64_t now_ns) const;
   absl::Status Rotate(uint64_t now_ns);
-  // What has been written is complete: it gets its final name.
+  // Gives a completed file its final name, and reports it.
   absl::Status Complete(const std::string& name, uint64_t begin_boot_ns,
                         const WriterStats& stats) const;
 
@@ -68,11 +68,11 @@ class RecordingFile {
   std::unique_ptr<StreamWriter> writer_;
   std::string stem_;             // empty: not split
   uint64_t number_ = 0;          // of the current file
-  std::string name_;             // while it is written
+  std::string name_;             // while the file is written
   uint64_t begin_boot_ns_ = 0;   // CLOCK_BOOTTIME
   uint64_t retry_ns_ = 0;        // CLOCK_BOOTTIME; after a failed rotation
   uint64_t dropped_before_ = 0;  // in earlier files
-  uint64_t bytes_before_ = 0;    // as well
+  uint64_t bytes_before_ = 0;    // likewise
 };
 
 }  // namespace rocattach

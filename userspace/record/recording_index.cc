@@ -22,14 +22,14 @@
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/stream/written_file.h"
+#include "userspace/stream/sink.h"
 
 namespace rocattach {
 namespace {
 
 using Json = nlohmann::json;
 
-// Some 300 bytes a file.
+// About 300 bytes for each file.
 constexpr size_t kMaxIndexBytes = 64 << 20;
 constexpr char kTemporaryName[] = ".rocattach-index.jsonl.tmp";
 
@@ -58,10 +58,11 @@ bool IsPartOfASeries(absl::string_view file) {
   return digits >= kDigits && absl::ConsumeSuffix(&file, ".") && !file.empty();
 }
 
-// A path below the directory, of a recording: what else a line may name is not ours.
+// True for the path of a recording below the directory; others in a line are ignored.
 bool IsOurs(const std::string& file) {
   if (file.empty() || file[0] == '/') return false;
-  if (!absl::EndsWith(file, ".rwa") && !IsPartOfASeries(file)) return false;
+  if (!absl::EndsWith(file, kRecordingExtension) && !IsPartOfASeries(file))
+    return false;
   for (absl::string_view part : absl::StrSplit(file, '/')) {
     if (part.empty() || part == "." || part == "..") return false;
   }
@@ -167,7 +168,7 @@ void RecordingIndex::AddLeftoversIn(const std::string& folder) {
   std::unique_ptr<DIR, int (*)(DIR*)> entries(
       fd.valid() ? fdopendir(fd.get()) : nullptr, closedir);
   if (entries == nullptr) return;
-  const int parent = fd.release();  // it is the stream's now
+  const int parent = fd.release();  // now owned by the directory stream
   while (const dirent* entry = readdir(entries.get())) {
     IndexedRecording left;
     left.file = folder + entry->d_name;
@@ -226,7 +227,7 @@ absl::Status RecordingIndex::Write() const {
         &text, ToJson(r).dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
   }
   const int directory = directory_.get();
-  (void)unlinkat(directory, kTemporaryName, 0);  // of a run that was killed
+  (void)unlinkat(directory, kTemporaryName, 0);  // left by a killed run
   UniqueFd file(openat(directory, kTemporaryName,
                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
   if (!file.valid()) {

@@ -1,4 +1,4 @@
-// The index of completed recordings in a directory, and which of them are kept.
+// The index of completed recordings in a directory, and the deletion of old ones.
 //
 // DIRECTORY/rocattach-index.jsonl has one JSON object a line, the oldest file first. It
 // is replaced atomically. Several runs, one after the other, share it.
@@ -16,30 +16,31 @@
 
 namespace rocattach {
 
+inline constexpr char kRecordingExtension[] = ".rwa";
 inline constexpr char kRecordingIndexName[] = "rocattach-index.jsonl";
 
 // One completed file.
 struct IndexedRecording {
   std::string file;  // below the directory
   uint64_t bytes = 0;
-  // When it was begun and completed, CLOCK_REALTIME.
+  // Times of its beginning and its completion, CLOCK_REALTIME.
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   uint64_t processes = 0;
   uint64_t dispatches = 0;
   uint64_t copies = 0;
-  uint64_t records_dropped = 0;  // that could not be written
+  uint64_t records_dropped = 0;  // not written, because of errors
 };
 
 // Not thread-safe.
 class RecordingIndex {
  public:
-  // Reads the index of earlier runs. Lines that cannot be understood, and files that
-  // are gone, are left out. What services that were killed have left of a series of
-  // files, and nobody writes, is added: it counts, and is deleted, like the others.
+  // Reads the index of earlier runs, without invalid lines and files that are gone.
+  // Adds unfinished files of a series that killed services have left, and that no
+  // process writes: they count, and are deleted, like the others.
   static absl::StatusOr<RecordingIndex> Open(const std::string& directory);
 
-  // Adds a file, deletes what is beyond `limits`, and writes the index.
+  // Adds a file, deletes the oldest ones beyond `limits`, and writes the index.
   absl::Status Add(IndexedRecording recording, const RotationOptions& limits);
 
   const std::vector<IndexedRecording>& recordings() const { return recordings_; }
@@ -54,7 +55,7 @@ class RecordingIndex {
   absl::Status Write() const;
 
   UniqueFd directory_;
-  std::string path_;  // of the directory, for messages
+  std::string path_;  // path of the directory, for messages
   std::vector<IndexedRecording> recordings_;
 };
 

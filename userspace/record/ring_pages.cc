@@ -23,8 +23,8 @@ void RingPages::ShareWith(RingViews* views) {
   views_ = views;
 }
 
-// The process can hold the lock of the file that lseek() takes, by a write to it whose
-// source is not delivered. Where holes are kept, accessing one tells as well.
+// lseek() takes the file's lock, which the process can hold by a write whose source is
+// not delivered. Where holes are kept, accessing one is detected as well.
 bool RingPages::Exists(uint32_t index) const {
   if (views_ != nullptr && views_->available()) return true;
   const auto offset = static_cast<off_t>(OffsetOf(index));
@@ -41,7 +41,7 @@ bool RingPages::Use(uint32_t rings) {
 }
 
 bool RingPages::KeepNext() {
-  if (views_ == nullptr || !views_->TakePage()) return false;
+  if (views_ == nullptr || !views_->ReservePage()) return false;
   Leave();
   if (!Map(standing_, standing_ + 1)) {
     views_->ReturnPages(1);
@@ -54,7 +54,7 @@ bool RingPages::KeepNext() {
 
 bool RingPages::MapForAMoment() {
   if (views_ != nullptr) views_->Lend(this);
-  // One mapping for all of them: what lies between is not accessed.
+  // One mapping for all of them; the memory in between is not accessed.
   if (!Map(standing_, used_)) return false;
   reached_ = used_;
   return true;
@@ -63,7 +63,7 @@ bool RingPages::MapForAMoment() {
 bool RingPages::Map(uint32_t first, uint32_t end) {
   const uint64_t offset = OffsetOf(first);
   const uint64_t bytes = OffsetOf(end - 1) + kPageBytes - offset;
-  // Whatever fails below, nothing behind `standing_` may be accessed.
+  // If anything below fails, no page beyond `standing_` may be accessed.
   reached_ = standing_;
   if (mmap(base_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_,
            static_cast<off_t>(offset)) == MAP_FAILED) {

@@ -11,14 +11,14 @@ namespace rocattach {
 
 // Both sides access positions and accounts at the same time, so they must be mapped: a
 // copy made by the kernel is not atomic. The pages of the first rings stay mapped, as
-// far as RingViews has room for them; those of the others are mapped, all at once, when
-// they are needed, and unmapped when those of another process are.
+// far as RingViews has room for them. The others are mapped, all at once, when they are
+// needed, and unmapped when another process's pages are mapped in this way.
 class RingPages {
  public:
   static constexpr uint64_t kPageBytes = 4096;
 
-  // Of the memfd `fd`; `base` is address space for all of it, in which nothing but this
-  // maps the first pages of rings. Both must outlive this object.
+  // For the memfd `fd`. `base` is address space for all of it, in which only this
+  // object maps the first pages of rings. Both must outlive this object.
   RingPages(int fd, uint8_t* base, const collector::Geometry& geometry)
       : fd_(fd), base_(base), geometry_(geometry) {}
   // Returns the pages to RingViews; `base` is unmapped by its owner.
@@ -26,32 +26,32 @@ class RingPages {
   RingPages(const RingPages&) = delete;
   RingPages& operator=(const RingPages&) = delete;
 
-  // Unmaps all, and keeps pages mapped from now on as far as `views` has room, which
-  // must outlive this object. Before, none stays mapped.
+  // Unmaps all pages. From now on, pages stay mapped as far as `views`, which must
+  // outlive this object, has room; before this call, none does.
   void ShareWith(RingViews* views);
 
-  // Rings below `rings` are in use. False if the page of one of them does not exist:
-  // whoever uses a ring writes its page first. Never fewer than before. Keeps more of
-  // them mapped if there is room now.
+  // Notes that rings below `rings` are in use; their number never decreases. False if
+  // the page of one of them does not exist: the user of a ring writes its page first.
+  // Keeps more pages mapped if there is room now.
   bool Use(uint32_t rings);
   uint32_t used() const { return used_; }
-  // Of so many rings the page is mapped all the time.
+  // Number of rings whose pages are mapped all the time.
   uint32_t standing() const { return standing_; }
 
-  // The pages of all rings in use may be accessed until this is called for another
+  // Makes the pages of all rings in use accessible until this is called for another
   // memory. False if they cannot be mapped at the moment. Costs nothing if all of them
   // stay mapped.
   bool Reach() { return reached_ >= used_ || MapForAMoment(); }
-  // Unmaps those that do not stay mapped.
+  // Unmaps the pages that do not stay mapped.
   void Leave();
-  // Unmaps all; with them everything else that is mapped of the rings.
+  // Unmaps all pages, and everything else of the rings that is mapped.
   void Unmap();
 
  private:
   bool Exists(uint32_t index) const;
   bool KeepNext();
   bool MapForAMoment();
-  // From the page of ring `first` to that of the ring before `end`.
+  // Maps from the page of ring `first` to the page of the ring before `end`.
   bool Map(uint32_t first, uint32_t end);
   bool MapNothing(uint64_t offset, uint64_t bytes);
   uint64_t OffsetOf(uint32_t index) const {
@@ -63,9 +63,9 @@ class RingPages {
   const collector::Geometry geometry_;
   RingViews* views_ = nullptr;
   uint32_t used_ = 0;
-  uint32_t standing_ = 0;  // stay mapped
-  uint32_t reached_ = 0;   // are mapped now; at least `standing_`
-  uint32_t touched_ = 0;   // may still be mapped, if unmapping has failed
+  uint32_t standing_ = 0;  // pages that stay mapped
+  uint32_t reached_ = 0;   // pages mapped now; at least `standing_`
+  uint32_t touched_ = 0;   // pages perhaps still mapped, if unmapping failed
 };
 
 }  // namespace rocattach

@@ -23,7 +23,7 @@ constexpr uint64_t kDefaultMappings = 65'530;
 constexpr uint64_t kMappingsOfPage = 2;  // itself, and the address space behind it
 
 UniqueFd OpenUserfaultfd() {
-  // Enough for reads by the program itself, and every user may have it.
+  // This mode covers accesses by the program itself, and needs no privilege.
   for (const int mode : {UFFD_USER_MODE_ONLY, 0}) {
     UniqueFd fd(
         static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | mode)));

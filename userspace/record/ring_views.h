@@ -1,4 +1,4 @@
-// How much of the collectors' rings may be mapped at a time, and how.
+// Limits for mapping the collectors' rings, and what keeps their holes.
 #ifndef ROCATTACH_USERSPACE_RECORD_RING_VIEWS_H_
 #define ROCATTACH_USERSPACE_RECORD_RING_VIEWS_H_
 
@@ -10,7 +10,7 @@ namespace rocattach {
 
 class RingPages;
 
-// What all processes share:
+// Resources that all processes share:
 //
 // 1. Bytes of busy rings. Reading a busy ring where it is costs less than copying it out
 //    first, but what is mapped counts as the service's memory. Rings for which there is
@@ -32,13 +32,13 @@ class RingViews {
   RingViews(const RingViews&) = delete;
   RingViews& operator=(const RingViews&) = delete;
 
-  // Half of the mappings that the kernel allows the service, at two for a page.
+  // Half of the mappings that the kernel allows the service, two for each page.
   static uint64_t MostPages();
 
   // False if busy rings cannot be mapped here, and holes are not kept.
   bool available() const { return holes_.valid(); }
-  // False if so many bytes are not left.
-  bool Take(uint64_t bytes) {
+  // Reserves `bytes`; false if fewer are left.
+  bool Reserve(uint64_t bytes) {
     if (!available() || bytes > left_) return false;
     left_ -= bytes;
     return true;
@@ -46,8 +46,8 @@ class RingViews {
   void Return(uint64_t bytes) { left_ += bytes; }
   uint64_t left() const { return left_; }
 
-  // One page that stays mapped; false if none is left.
-  bool TakePage() {
+  // Reserves one page that stays mapped; false if none is left.
+  bool ReservePage() {
     if (pages_left_ == 0) return false;
     --pages_left_;
     return true;
@@ -55,22 +55,22 @@ class RingViews {
   void ReturnPages(uint64_t pages) { pages_left_ += pages; }
   uint64_t pages_left() const { return pages_left_; }
 
-  // `pages` are mapped for a moment: those that were so before are unmapped.
+  // Notes that `pages` are mapped for a moment, and unmaps the previous such pages.
   void Lend(RingPages* pages);
   // `pages` are no longer mapped for a moment, or do not exist any longer.
   void EndLoan(const RingPages* pages) {
     if (lent_to_ == pages) lent_to_ = nullptr;
   }
 
-  // From now on accessing a hole in these whole pages of a memfd, which are mapped at
-  // `at`, is a SIGBUS; until they are unmapped. False if that cannot be had.
+  // From now on, until they are unmapped, accessing a hole in these whole pages of a
+  // memfd, which are mapped at `at`, raises SIGBUS. False if that is not possible.
   bool KeepHoles(void* at, uint64_t bytes) const;
 
  private:
   uint64_t left_;
   uint64_t pages_left_;
   RingPages* lent_to_ = nullptr;
-  const UniqueFd holes_;  // of userfaultfd
+  const UniqueFd holes_;  // userfaultfd
 };
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// When a recording is split into files, and which of them are kept.
+// Options for splitting a recording into files, and for keeping them.
 #ifndef ROCATTACH_USERSPACE_RECORD_ROTATION_OPTIONS_H_
 #define ROCATTACH_USERSPACE_RECORD_ROTATION_OPTIONS_H_
 
@@ -6,18 +6,18 @@
 
 namespace rocattach {
 
-// 0 is: without limit.
+// 0 means no limit.
 struct RotationOptions {
   // The next file begins when the current one has this many bytes, or this age.
   uint64_t bytes = 0;
   uint64_t age_ns = 0;
-  // Of the completed files in the directory, the oldest are deleted beyond these.
+  // Limits for completed files in the directory; beyond them, the oldest are deleted.
   uint32_t keep_files = 0;
   uint64_t keep_bytes = 0;
 
   bool splits() const { return bytes != 0 || age_ns != 0; }
   bool deletes() const { return keep_files != 0 || keep_bytes != 0; }
-  // Whether there is an index of completed files.
+  // True if there is an index of completed files.
   bool indexes() const { return splits() || deletes(); }
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/stream/losses.h"
 
 namespace rocattach {
@@ -116,7 +115,7 @@ void RunStatistics::SetPaused(bool paused) {
   totals_.paused = paused;
 }
 
-void RunStatistics::NoteSampling(const SamplingLevel& level) {
+void RunStatistics::SetSampling(const SamplingLevel& level) {
   absl::MutexLock lock(&mutex_);
   totals_.sampling = level;
 }

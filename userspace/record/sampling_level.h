@@ -1,4 +1,4 @@
-// Which dispatches are recorded while the service stays within a budget.
+// The share of dispatches that is recorded while the service stays within a budget.
 #ifndef ROCATTACH_USERSPACE_RECORD_SAMPLING_LEVEL_H_
 #define ROCATTACH_USERSPACE_RECORD_SAMPLING_LEVEL_H_
 
@@ -10,10 +10,10 @@
 
 namespace rocattach {
 
-// Every dispatch, one in N, or none: the last are only counted.
+// Every dispatch, one in N, or none: dispatches are then only counted.
 class SamplingLevel {
  public:
-  // Above this, what is recorded says too little to be worth its cost.
+  // Above this, the recorded dispatches say too little to be worth their cost.
   static constexpr uint32_t kMostDivisor = 1024;
 
   static constexpr SamplingLevel Every() { return SamplingLevel(1); }
@@ -27,7 +27,7 @@ class SamplingLevel {
 
   bool every() const { return divisor_ == 1; }
   bool counts_only() const { return divisor_ == kNone; }
-  // How many dispatches one that is recorded stands for; 0 if none is.
+  // Number of dispatches that a recorded one stands for; 0 if none is recorded.
   uint32_t divisor() const { return counts_only() ? 0 : divisor_; }
   // The share of dispatches that is recorded.
   double ratio() const { return counts_only() ? 0 : 1.0 / divisor_; }

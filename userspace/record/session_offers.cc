@@ -21,9 +21,9 @@ bool SessionOffers::Update(Target* target, uint64_t now_ns) {
     }
   }
   if (target->acknowledged()) return false;
-  // Whatever sessions do, the process does not wait longer than this. It begins to wait
-  // when it can be described, which may be long after its window has opened: until then
-  // it loads rocprofiler-sdk.
+  // The process never waits longer than this, whatever sessions do. Its wait begins
+  // when it can be described, which may be long after its window has opened: it loads
+  // rocprofiler-sdk first.
   const bool waits = offered != offered_.end();
   const uint64_t begin_ns = waits ? offered->second : target->opened().event.time_ns;
   const bool expired = now_ns > begin_ns + longest_wait_ns_;
@@ -36,7 +36,7 @@ bool SessionOffers::HasServed(const Target& target) const {
          (observer_ == nullptr || offered_.contains(target.id()));
 }
 
-void SessionOffers::NoteEnd(const Target& target) {
+void SessionOffers::ReportIfMissed(const Target& target) {
   if (observer_ == nullptr || offered_.contains(target.id())) return;
   const bool recorded = target.verdict() == Verdict::kAttached && target.has_memory() &&
                         target.memory()->backend_named();

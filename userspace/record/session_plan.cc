@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// The metric and those that it is computed from, each once.
+// Adds the metric and those that it is computed from, each once.
 void AddMetric(const ArchitectureCounters& counters, const std::string& name,
                std::set<std::string>* seen, v1::SessionArchitecture* out) {
   const DerivedMetric* metric = counters.FindMetric(name);

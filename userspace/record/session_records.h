@@ -18,7 +18,7 @@
 
 namespace rocattach {
 
-// What became of the records that sessions requested.
+// Counts of the records that sessions requested.
 struct SessionCounts {
   uint64_t counted = 0;  // dispatches with values, delivered
   uint64_t samples = 0;
@@ -44,36 +44,37 @@ class SessionRecords {
         plans_(plans),
         kernels_(kernels) {}
 
-  // A dispatch whose fields have been checked. Returns whether it goes into the stream;
-  // removes flags that are for sessions only.
-  bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
-  bool TakeCopy(rocattach_copy* record);
-  void TakeSample(uint32_t ring, const RecordSlot& slot);
-  void TakeValues(uint32_t ring, const RecordSlot& slot);
-  // Takes a dispatch, whose fields have been checked, with all of its values, if they
-  // come next in `slots` (which may be in the ring) and look like those of another
-  // dispatch that was taken. Returns how many slots they are; 0: nothing was taken, use
-  // the other functions. It goes into the stream.
-  size_t TakeCounted(uint32_t ring, rocattach_dispatch* record,
-                     absl::Span<const RecordSlot> slots);
-  void TakeInstances(uint32_t ring, const RecordSlot& slot);
+  // Consumes a dispatch whose fields have been checked, and removes flags that are only
+  // for sessions. Returns true if it goes into the stream.
+  bool ConsumeDispatch(uint32_t ring, rocattach_dispatch* record);
+  bool ConsumeCopy(rocattach_copy* record);
+  void ConsumeSample(uint32_t ring, const RecordSlot& slot);
+  void ConsumeValues(uint32_t ring, const RecordSlot& slot);
+  // Consumes a dispatch, whose fields have been checked, with all of its values, if
+  // they come next in `slots` (which may be in the ring) and look like those of a
+  // dispatch that was consumed before. Returns the number of their slots; 0: nothing
+  // was consumed, use the other functions. The dispatch goes into the stream.
+  size_t ConsumeCounted(uint32_t ring, rocattach_dispatch* record,
+                        absl::Span<const RecordSlot> slots);
+  void ConsumeInstances(uint32_t ring, const RecordSlot& slot);
   // False if the call is invalid.
-  bool TakeApiCall(uint32_t ring, const RecordSlot& slot);
-  // Memory whose agent and queue have been checked; false if the rest is invalid.
-  bool TakeMemory(uint32_t ring, const rocattach_memory& record);
-  // A part of the message of the ring's last API call.
-  void TakeText(uint32_t ring, const RecordSlot& slot);
-  // Called for anything that does not continue the values of an operation, or the text
-  // of a call.
+  bool ConsumeApiCall(uint32_t ring, const RecordSlot& slot);
+  // Consumes memory whose agent and queue have been checked; false if the rest is
+  // invalid.
+  bool ConsumeMemory(uint32_t ring, const rocattach_memory& record);
+  // Consumes a part of the message of the ring's last API call.
+  void ConsumeText(uint32_t ring, const RecordSlot& slot);
+  // Call this for any record that does not continue the values of an operation, or the
+  // text of a call.
   void EndValues(uint32_t ring);
   // Writes the collected values to the stream.
   void Write();
 
-  // The process is gone and its memory drained: what is incomplete stays so.
+  // The process is gone and its memory drained: incomplete operations remain so.
   void End();
 
   const SessionCounts& counts() const { return counts_; }
-  // Is told of the counters of dispatches; may be null.
+  // `meter` receives the counters of dispatches, and samples; may be null.
   void set_meter(TargetMeter* meter) { meter_ = meter; }
 
  private:
@@ -96,10 +97,10 @@ class SessionRecords {
     std::vector<rocattach_instance_value> instances;
   };
 
-  // Of all rings together: values of instances, and bytes of text, that wait for the
-  // rest of their operation, whose slots are written one after the other. Beyond that
-  // the operation is invalid, or its text is cut. Room for more than the latter is not
-  // kept.
+  // Limits, for all rings together, of instance values and text bytes that wait for the
+  // rest of their operation, whose slots are written one after the other. Beyond them
+  // the operation is invalid, or its text is cut. The last one limits the room for
+  // instances that a buffer keeps.
   static constexpr size_t kMostPendingInstances =
       4 * ROCATTACH_MAX_INSTANCE_SLOTS * ROCATTACH_INSTANCES_PER_SLOT;
   static constexpr size_t kMostPendingTextBytes = 1 << 20;
@@ -120,9 +121,9 @@ class SessionRecords {
     absl::Span<const rocattach_counter_value> values;
   };
 
-  // Whether values or text are awaited that belong to the last record of a ring.
+  // True if values or text that belong to the last record of a ring are awaited.
   bool IsPending(uint32_t ring) const;
-  // Ring numbers are trusted: there are as many as when the memory was mapped.
+  // Ring numbers are trusted: how many rings there are was fixed by the mapping.
   Pending& PendingOf(uint32_t ring) {
     return ring < pending_.size() ? pending_[ring] : NewPending(ring);
   }
@@ -130,7 +131,7 @@ class SessionRecords {
   bool Selects(ActivePlan* active, uint32_t selection,
                const rocattach_dispatch& record);
   bool Continues(const Pending& pending, const rocattach_values& values) const;
-  // The same without the values themselves, which are not read.
+  // The same for the head only: the values themselves are not read.
   bool HeadContinues(const Pending& pending, const rocattach_values& values) const;
   void DropInstances(Pending* pending);
   void Complete(Pending* pending);
@@ -144,9 +145,9 @@ class SessionRecords {
   // The values as sinks get them; valid until the next call.
   absl::Span<const CounterReading> ReadingsOf(
       absl::Span<const rocattach_counter_value> values);
-  // The next events are those of this plan.
+  // Makes `active` the plan that the next events belong to.
   void UseEventsOf(const std::shared_ptr<ActivePlan>& active);
-  // Passes a dispatch to the sink of `events_of_`, or counts it there, later.
+  // Queues a dispatch for the sink of `events_of_`, or for being counted there.
   void AddEvent(const CountedDispatch& counted, bool for_timestamps, bool for_counters);
   bool SinkReads(bool for_timestamps, bool for_counters);
   void PassEvents();
@@ -155,7 +156,7 @@ class SessionRecords {
   void AddCounted(const CountedDispatch& counted);
   // Room for values behind those of `operations_`.
   rocattach_counter_value* RoomFor(size_t values);
-  // What the records of its values have in common.
+  // The common part of the records of its values.
   static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
 
@@ -168,22 +169,22 @@ class SessionRecords {
   std::vector<PendingCall> pending_calls_;  // likewise
   size_t pending_instances_ = 0;            // values, of all rings
   size_t pending_text_bytes_ = 0;           // likewise
-  // Of dispatches without values of instances, and the values of all of them.
+  // Dispatches without values of instances, and the values of all of them.
   std::vector<CounterOperation> operations_;
-  std::vector<rocattach_counter_value> values_;  // as long as it ever had to be
+  std::vector<rocattach_counter_value> values_;  // never shrinks
   size_t values_used_ = 0;
-  // Of the last dispatch that had valid values without instances: another one whose
-  // first slot differs in nothing but the correlation id needs no look at the plan.
+  // Head of the first value slot of the last valid dispatch without instances: one that
+  // differs only in the correlation id needs no look at the plan.
   ValueSlotHead good_head_;
-  // What the sink of `events_of_` has said since the last Write(), by for_timestamps
-  // and for_counters: 0 not asked, 1 no, 2 yes.
+  // Answers of the sink of `events_of_` since the last Write(), by for_timestamps and
+  // for_counters: 0 not asked, 1 no, 2 yes.
   uint8_t reads_[4] = {};
-  // The others.
+  // Values of dispatches with instances, and values of samples.
   std::vector<CounterRecord> counter_batch_, sample_batch_;
-  // All of one plan; without their readings, which begin in `readings_` where
-  // `event_readings_` says.
+  // The plan of all `events_`. Their readings are in `readings_`, and begin there at
+  // the positions in `event_readings_`.
   std::shared_ptr<ActivePlan> events_of_;
-  uint64_t unread_for_timestamps_ = 0, unread_for_counters_ = 0;  // are only counted
+  uint64_t unread_for_timestamps_ = 0, unread_for_counters_ = 0;  // only counted
   std::vector<DispatchEvent> events_;
   std::vector<size_t> event_readings_;
   std::vector<CounterReading> readings_, some_readings_;

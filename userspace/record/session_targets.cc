@@ -47,11 +47,11 @@ void SessionTargets::Release(ProcessId id) {
   });
 }
 
-void SessionTargets::NoteRefusal(ProcessId id, uint64_t session,
-                                 const std::string& why) {
+void SessionTargets::WriteRefusal(ProcessId id, uint64_t session,
+                                  const std::string& why) {
   recorder_->RunOnThread([this, id, session, why] {
     if (Target* target = recorder_->FindTarget(id)) {
-      target->session()->NoteRefusal(session, why);
+      target->session()->WriteRefusal(session, why);
     }
   });
 }
@@ -93,7 +93,7 @@ absl::Status SessionTargets::Start(ProcessId id,
     }
     target->session()->Start(plan, sink, session,
                              [this, id, done](absl::Status status) {
-                               // It may have turned out what the process cannot give.
+                               // The start may have shown that it lacks something.
                                if (!status.ok()) DescribeAgain(id);
                                done(std::move(status));
                              });
@@ -162,8 +162,8 @@ absl::Status SessionTargets::Drain(ProcessId id) {
                     : absl::DataLossError(absl::StrCat("its numbers are implausible: ",
                                                        drained->not_believable())));
     };
-    // Usually this is all. A target with more is drained further together with the
-    // others.
+    // Usually one call is enough. A target with more is drained further together with
+    // the others.
     const bool was_behind = target->behind();
     target->Drain(BootNs(), kDrainCost);
     if (was_behind || target->behind()) {

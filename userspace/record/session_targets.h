@@ -19,8 +19,8 @@ namespace rocattach {
 // targets. Thread-safe.
 class SessionTargets : public SessionBackend, public TargetObserver {
  public:
-  // `arrived` is called on the recorder's thread and must not wait; `waiting` as in
-  // TargetObserver. So is `missed`, with what OnTargetMissed() reports.
+  // `arrived` and `missed` are called on the recorder's thread and must not wait.
+  // `waiting` is as in TargetObserver; `missed` gets what OnTargetMissed() reports.
   explicit SessionTargets(std::function<void(ProcessId, bool waiting)> arrived,
                           std::function<void(ProcessId)> missed)
       : arrived_(std::move(arrived)), missed_(std::move(missed)) {}
@@ -28,10 +28,10 @@ class SessionTargets : public SessionBackend, public TargetObserver {
   // Call this before any process arrives. The recorder must outlive all calls except
   // the observer's.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
-  // Lets a process continue that waits in its OnLoad.
+  // Lets a process that waits in its OnLoad continue.
   void Release(ProcessId target);
   // Writes to the process's stream that it cannot do what a session requests.
-  void NoteRefusal(ProcessId target, uint64_t session, const std::string& why);
+  void WriteRefusal(ProcessId target, uint64_t session, const std::string& why);
 
   std::vector<ProcessId> Targets() override;
   absl::StatusOr<TargetDescription> Describe(ProcessId target) override;

@@ -18,11 +18,11 @@ namespace {
 // A process that has not called the runtime for this long after a late attach is idle.
 constexpr uint64_t kIdleNs = 250'000'000;
 
-// From its release on the injected code tries for 100 ms to take the loader's lock, then
-// gives up.
+// Time limit for the stub: from its release on, it tries for 100 ms to take the
+// loader's lock, then gives up.
 constexpr uint64_t kStubNs = 1'000'000'000;
 
-// On a crowded machine a thread may need longer to its stop than the stub has.
+// A crowded machine may take longer to stop the thread than the stub's time limit.
 uint64_t StubStartNs(const Window& window) {
   return std::max(window.event.time_ns, window.outcome.released_ns);
 }
@@ -37,13 +37,13 @@ CollectorProgress ProgressOf(const Target& target) {
   return target.has_memory() ? CollectorProgress::kReported : CollectorProgress::kNone;
 }
 
-// What a security module may have to do with a load that has failed.
+// Appends what a security module may have to do with a failed load.
 void AppendDenial(pid_t pid, std::string* detail) {
   const std::string denial = ExplainLoadDenial(pid);
   if (!denial.empty()) absl::StrAppend(detail, "; ", CleanText(denial));
 }
 
-// The stub was sent the collector's file, and has said why it was not loaded.
+// Settles with the stub's report of why the file that it was sent was not loaded.
 bool SettleFromStub(Target* target) {
   const auto& report = target->opened().outcome.load_report;
   if (report == nullptr || target->has_memory()) return false;

@@ -18,21 +18,21 @@
 namespace rocattach {
 namespace {
 
-// With what is made of them, they stay in the processor's nearest caches.
+// The slots, and what is made of them, stay in the processor's nearest caches.
 constexpr size_t kDrainSlots = 1024;
 // Bytes of dictionary entries that one call of Drain() copies, and operations in flight
 // that are read at once.
 constexpr uint64_t kEntryBytesAtOnce = 128 << 10;
 constexpr uint32_t kInflightAtOnce = 4096;
-// Draining many records at once costs less for each: that part of a ring may fill
-// before.
+// Draining many records at once costs less per record, so one in this many slots of a
+// resting target's ring may fill before.
 constexpr uint32_t kRestingPartOfRing = 16;
-// What they cost, in dispatches: an entry costs more if it is long.
+// Costs in dispatches; an entry costs more if it is long.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kEntryBytesPerCost = 16;
 constexpr uint64_t kInflightCost = 512;
-// The most that a record may cost: so many slots are read at once that a budget is not
-// exceeded by much.
+// Maximum cost of a record. It limits the number of slots read at once, so that a
+// budget is not exceeded by much.
 constexpr uint64_t kMostSlotCost = 32;
 constexpr uint64_t kLeastSlots = 16;
 
@@ -50,7 +50,7 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
   auto fd = OpenPidFd(id.pid);
   was_gone_ = ErrnoOf(fd.status()) == ESRCH;
   if (fd.ok()) {
-    // Only if it still is the same process: the pid may have been reused since.
+    // Only if it is still the same process: the pid may have been reused since.
     auto ticks = ReadStartTicks(id.pid);
     was_gone_ = !ticks.ok() || *ticks != id.start_ticks;
     if (!was_gone_) pidfd_ = *std::move(fd);
@@ -72,7 +72,7 @@ void Target::Reopen(Window window) {
   if (opened_.attach_tried) {
     FillOutcome(opened_.outcome, &window_);
   } else {
-    // The budget that it was refused for.
+    // The budget, if the window was refused because of one.
     window_.set_reason(static_cast<v1::AttachReason>(opened_.outcome.reason));
   }
   window_.set_mode(static_cast<v1::WindowMode>(opened_.event.mode));
@@ -90,15 +90,16 @@ void Target::WriteVerdict(v1::WindowState state) {
   if (state != v1::WINDOW_STATE_OPEN) opened_.outcome.load_report.reset();
   window_.set_time_ns(BootNs());
   window_.set_state(state);
-  output_set_->Note(output_.writer->AddWindowEvent(output_.stream, window_));
+  output_set_->KeepError(output_.writer->AddWindowEvent(output_.stream, window_));
 }
 
 void Target::SetWorkload(v1::Workload workload) {
   *process_.mutable_workload() = workload;
-  output_set_->Note(output_.writer->SetWorkload(output_.stream, std::move(workload)));
+  output_set_->KeepError(
+      output_.writer->SetWorkload(output_.stream, std::move(workload)));
 }
 
-void Target::NoteHoldEnd(const rocattach_event& event) {
+void Target::OnHoldEnd(const rocattach_event& event) {
   if (event.hold_end.window_ns != opened_.event.time_ns) return;
   window_.set_hold_end_ns(event.time_ns);
   window_.set_probe_ns(event.hold_end.held_ns);
@@ -107,7 +108,7 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
 }
 
-uint64_t Target::TakeHold() {
+uint64_t Target::TakeHoldNs() {
   if (hold_taken_) return 0;
   const uint64_t hold_ns = HoldNs(window_);
   hold_taken_ = hold_ns != 0;
@@ -158,7 +159,7 @@ void Target::ReadOwnNs() {
   const uint64_t lifetime_ns = now - std::min(now, opened_.event.start_ns);
   const auto processors =
       static_cast<uint64_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
-  // Never back: it is a total.
+  // Never decreases: it is a total.
   own_ns_ =
       std::max(own_ns_, std::min(memory_->Account().own_ns, lifetime_ns * processors));
 }
@@ -230,7 +231,7 @@ void Target::EndRecording() {
 void Target::SetSampling(const SamplingLevel& level, const std::string& reason) {
   if (memory_ == nullptr) return;
   v1::SamplingEvent event;
-  // First: whatever is recorded by the new level was submitted later.
+  // Taken first, so that whatever is recorded at the new level was submitted later.
   event.set_time_ns(BootNs());
   memory_->SetSampling(level.abi());
   event.set_level(level.counts_only() ? v1::SamplingEvent::COUNTS_ONLY
@@ -239,7 +240,8 @@ void Target::SetSampling(const SamplingLevel& level, const std::string& reason) 
   if (!level.counts_only() && !level.every()) event.set_divisor(level.divisor());
   event.set_reason(reason);
   records_->SetSampling(event.time_ns(), level);
-  output_set_->Note(output_.writer->AddSamplingEvent(output_.stream, std::move(event)));
+  output_set_->KeepError(
+      output_.writer->AddSamplingEvent(output_.stream, std::move(event)));
 }
 
 void Target::CheckBelief(uint64_t now_ns) {
@@ -248,12 +250,12 @@ void Target::CheckBelief(uint64_t now_ns) {
   evidence.readable = memory_->intact();
   evidence.all_rings = memory_->all_rings_read();
   evidence.dictionary_ok = memory_->dictionary_ok();
-  // What the sessions' exact filters rejected was taken as well.
-  const TargetRecords::Counts& taken = records_->counts();
-  evidence.taken = taken.operations.dispatches + taken.operations.copies +
+  // Operations that the sessions' exact filters rejected were consumed as well.
+  const TargetRecords::Counts& consumed = records_->counts();
+  evidence.taken = consumed.operations.dispatches + consumed.operations.copies +
                    session_->counts().filtered;
-  evidence.invalid = taken.invalid;
-  evidence.nonsense = taken.malformed + dictionary_->malformed();
+  evidence.invalid = consumed.invalid;
+  evidence.nonsense = consumed.malformed + dictionary_->malformed();
   evidence.lifetime_ns = now_ns - std::min(now_ns, opened_.event.start_ns);
   evidence.room = memory_->room();
   not_believable_ = WhyNotBelievable(evidence);
@@ -262,19 +264,19 @@ void Target::CheckBelief(uint64_t now_ns) {
   session_->NotRead();
   memory_->SetRecording(false);
   memory_->StopReading();
-  output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
+  output_set_->KeepError(output_.writer->SetAccount(output_.stream, Account(false)));
 }
 
 uint64_t Target::ReadDictionary(uint64_t budget) {
   uint64_t spent = 0;
   while (!memory_->dictionary_read() && spent < budget) {
-    // As many as the budget allows if they are short.
+    // As many entries as the budget allows if they are short.
     static_assert(sizeof(rocattach_entry) >= kEntryBytesPerCost);
     const uint64_t most = kEntryBytesPerCost * ((budget - spent) / kEntryCost);
     const auto entries = memory_->NewEntries(std::min(kEntryBytesAtOnce, most));
     spent += kEntryCost;
     for (const std::vector<uint8_t>& bytes : entries) {
-      dictionary_->Take(bytes);
+      dictionary_->AddEntry(bytes);
       spent += kEntryCost + bytes.size() / kEntryBytesPerCost;
     }
   }
@@ -294,12 +296,12 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
     size_t count = 0;
     if (const auto view = memory_->View(next_ring_, most); !view.empty()) {
       count = view.size();
-      spent += records_->Take(next_ring_, view);
+      spent += records_->Consume(next_ring_, view);
       memory_->EndView();
     } else {
       count = memory_->Drain(next_ring_, absl::MakeSpan(slots).first(most));
       const auto copied = absl::MakeConstSpan(slots).first(count);
-      if (count != 0) spent += records_->Take(next_ring_, copied);
+      if (count != 0) spent += records_->Consume(next_ring_, copied);
     }
     empty = count == 0 ? empty + 1 : 0;
     *records += count;
@@ -330,7 +332,7 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
 
 void Target::RestUntil(uint64_t until_ns) {
   rests_until_ns_ = until_ns;
-  // Those who collect a session want its records at once.
+  // The records of a session are wanted at once.
   most_while_resting_ =
       session_->active() ? 0 : memory_->ring_slots() / kRestingPartOfRing;
 }
@@ -340,8 +342,8 @@ bool Target::Rests(uint64_t now_ns) const {
          (!not_believable_.empty() || !memory_->HasNews(most_while_resting_));
 }
 
-// A thread that captures an operation counts it as seen first. If it loses its processor
-// before it has put it into the table, the operation is in no other number.
+// A thread that captures an operation counts it as seen first. If it is preempted
+// before the operation is in the table, no other number includes it.
 bool Target::HasOpenOperations() const {
   if (memory_ == nullptr || !not_believable_.empty()) return false;
   return memory_->Account().inflight != 0 || Account(true).dropped_inflight() != 0;
@@ -360,10 +362,10 @@ bool Target::FinishSweeps(uint64_t now_ns, uint64_t* budget) {
 // A process that runs on finishes operations while we read: each leaves the table for a
 // ring, where it is published before its entry is freed. For each part of the table:
 // 1. The entries are copied.
-// 2. A sweep reads all that had been published when it began. What is in the copy and
-//    not among it was still in flight then.
-// 3. That is recorded as unfinished. Its record, should it come later, is ignored.
-// The last sweep reads what was captured or published behind our reading.
+// 2. A sweep reads all records that had been published when it began. An operation in
+//    the copy that is not among them was still in flight then.
+// 3. It is recorded as unfinished. If its record arrives later, that is ignored.
+// The last sweep reads what was captured or published after the table was read.
 bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
   if (memory_ == nullptr || !not_believable_.empty()) return true;
   if (!std::exchange(ending_, true)) {
@@ -373,7 +375,7 @@ bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
   for (;;) {
     if (!FinishSweeps(now_ns, &budget)) return false;
     if (!not_believable_.empty()) return true;
-    TakeUnfinished();
+    ConsumeUnfinished();
     if (inflight_read_ >= memory_->inflight_count()) break;
     if (budget == 0) return false;
     budget -= std::min(ReadUnfinished(), budget);
@@ -385,7 +387,7 @@ bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
 uint64_t Target::ReadUnfinished() {
   records_->BeginEnd(memory_->inflight_count());
   if (memory_->Account().inflight == 0) {
-    // What left the table before this look is in the rings.
+    // Operations that have left the table by now are in the rings.
     inflight_read_ = memory_->inflight_count();
     sweeps_left_ = 1;
     return 0;
@@ -397,8 +399,8 @@ uint64_t Target::ReadUnfinished() {
   return kInflightCost + unfinished_.size();
 }
 
-void Target::TakeUnfinished() {
-  for (const RecordSlot& slot : unfinished_) records_->TakeUnfinished(slot);
+void Target::ConsumeUnfinished() {
+  for (const RecordSlot& slot : unfinished_) records_->ConsumeUnfinished(slot);
   records_->Write();
   unfinished_.clear();
 }
@@ -409,23 +411,23 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_final(final);
   account.set_unseen_work(unseen_work_);
   if (memory_ == nullptr) return account;
-  const TargetRecords::Counts& taken = records_->counts();
-  account.set_dropped_invalid(taken.invalid);
-  account.set_untimed(taken.untimed);
-  account.set_unfinished(taken.unfinished);
-  account.set_times_not_believable(taken.times_not_believable);
+  const TargetRecords::Counts& consumed = records_->counts();
+  account.set_dropped_invalid(consumed.invalid);
+  account.set_untimed(consumed.untimed);
+  account.set_unfinished(consumed.unfinished);
+  account.set_times_not_believable(consumed.times_not_believable);
   if (!not_believable_.empty()) {
     // Use none of the target's numbers; the valid records are in the stream.
     account.set_not_believable(not_believable_);
-    account.set_dispatches_seen(taken.operations.dispatches + taken.invalid);
-    account.set_copies_seen(taken.operations.copies);
+    account.set_dispatches_seen(consumed.operations.dispatches + consumed.invalid);
+    account.set_copies_seen(consumed.operations.copies);
     return account;
   }
   const SessionCounts& sessions = session_->counts();
-  CollectorAccount in_target =
-      memory_->SettledAccount(taken.operations.dispatches + taken.operations.copies +
-                              taken.invalid + sessions.filtered);
-  // What the exact filter rejected does not count as seen.
+  CollectorAccount in_target = memory_->SettledAccount(
+      consumed.operations.dispatches + consumed.operations.copies + consumed.invalid +
+      sessions.filtered);
+  // Dispatches that the exact filter rejected do not count as seen.
   in_target.dispatches_seen -= std::min(sessions.filtered, in_target.dispatches_seen);
   account.set_dispatches_seen(in_target.dispatches_seen);
   account.set_counted_seen(in_target.counted_seen -
@@ -447,11 +449,11 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_inflight(in_target.inflight);
   account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_->refused());
   if (final) {
-    // What the collector counted and neither published nor declared lost: captured at
-    // the moment of death, or in a corrupt ring.
-    uint64_t known = taken.operations.dispatches + taken.operations.copies +
+    // Operations that the collector counted and neither published nor declared lost:
+    // captured at the moment of death, or in a corrupt ring.
+    uint64_t known = consumed.operations.dispatches + consumed.operations.copies +
                      in_target.ring_dropped + in_target.other_dropped +
-                     in_target.sampled_out + taken.invalid;
+                     in_target.sampled_out + consumed.invalid;
     uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;
     account.set_dropped_inflight(seen > known ? seen - known : 0);
   }
@@ -475,11 +477,11 @@ bool Target::CompareWithDriver(const DriverReading& driver) {
   collector.not_followed = account.sampled_out + account.dispatches_untimed;
   unseen_work_ = evidence_.Compare(driver, collector);
   if (unseen_work_.empty()) return false;
-  output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
+  output_set_->KeepError(output_.writer->SetAccount(output_.stream, Account(false)));
   return true;
 }
 
-void Target::NoteLosses() {
+void Target::WriteLosses() {
   if (memory_ == nullptr || !not_believable_.empty()) return;
   const v1::LossAccount account = Account(false);
   const uint64_t losses = account.dropped_ring_full() + account.dropped_collector() +
@@ -487,8 +489,8 @@ void Target::NoteLosses() {
                           account.counted_dropped() + account.samples_dropped() +
                           account.api_calls_dropped() + account.memory_dropped() +
                           account.sampled_out();
-  if (std::exchange(losses_noted_, losses) == losses) return;
-  output_set_->Note(output_.writer->SetAccount(output_.stream, account));
+  if (std::exchange(losses_written_, losses) == losses) return;
+  output_set_->KeepError(output_.writer->SetAccount(output_.stream, account));
 }
 
 v1::LossAccount Target::Close(v1::ProcessEnd end) {
@@ -500,7 +502,7 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
   v1::LossAccount account = Account(/*final=*/true);
   ReadOwnNs();  // after the release the memory may be another service's
   if (memory_ != nullptr) memory_->Release();
-  output_set_->Note(output_.writer->SetAccount(output_.stream, account));
+  output_set_->KeepError(output_.writer->SetAccount(output_.stream, account));
   if (const v1::LossAccount* written = output_.writer->account(output_.stream)) {
     account = *written;
   }

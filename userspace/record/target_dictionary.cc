@@ -8,11 +8,11 @@
 namespace rocattach {
 namespace {
 
-// For agents, queues and functions: the most of a process, and what it may always have,
-// whatever its user's other processes have.
+// Limits for agents, queues and functions: the maximum of a process, and the part that
+// it may always have, whatever its user's other processes have.
 constexpr uint64_t kMaxSmallBytes = 1 << 20;
 constexpr uint64_t kMinSmallBytes = 128 << 10;
-// In addition to an entry's own bytes.
+// Memory of an entry in addition to its own bytes.
 constexpr uint64_t kEntryOverhead = 48;
 
 }  // namespace
@@ -51,7 +51,7 @@ bool TargetDictionary::Keep(const DictionaryEntry& entry, uint64_t bytes) {
   return true;
 }
 
-void TargetDictionary::Take(const std::vector<uint8_t>& bytes) {
+void TargetDictionary::AddEntry(const std::vector<uint8_t>& bytes) {
   auto entry = DecodeEntry(bytes);
   if (!entry.ok()) {
     ++malformed_;
@@ -78,17 +78,17 @@ void TargetDictionary::Take(const std::vector<uint8_t>& bytes) {
         StreamWriter* writer = output_.writer;
         if constexpr (std::is_same_v<T, v1::Agent>) {
           session_->AddAgent(message);
-          output_set_->Note(writer->AddAgent(output_.stream, message));
+          output_set_->KeepError(writer->AddAgent(output_.stream, message));
         } else if constexpr (std::is_same_v<T, v1::Queue>) {
-          output_set_->Note(writer->AddQueue(output_.stream, message));
+          output_set_->KeepError(writer->AddQueue(output_.stream, message));
         } else if constexpr (std::is_same_v<T, v1::Kernel>) {
           max_kernel_ = std::max(max_kernel_, message.id());
           session_->AddKernel(message);
-          output_set_->Note(writer->AddKernel(output_.stream, message));
+          output_set_->KeepError(writer->AddKernel(output_.stream, message));
         } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
           session_->AddFunction(message);
         } else {
-          output_set_->Note(writer->AddCodeObject(output_.stream, message));
+          output_set_->KeepError(writer->AddCodeObject(output_.stream, message));
         }
       },
       *entry);

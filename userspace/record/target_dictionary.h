@@ -18,8 +18,8 @@ struct UserMemory {
   uint64_t dictionary_bytes = 0;
 };
 
-// Dictionaries are kept as long as their process, twice: for key frames, and the names
-// for sessions. Beyond the first limit for a process, or the second for a user's
+// Dictionaries are kept as long as their process: for key frames, and once more the
+// names, for sessions. Beyond the first limit for a process, or the second for a user's
 // processes, records are kept but names are lost.
 inline constexpr uint64_t kMaxDictionaryBytes = 16 << 20;
 inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
@@ -35,8 +35,8 @@ class TargetDictionary {
   TargetDictionary(const TargetDictionary&) = delete;
   TargetDictionary& operator=(const TargetDictionary&) = delete;
 
-  // An entry as the collector wrote it.
-  void Take(const std::vector<uint8_t>& bytes);
+  // Adds an entry as the collector wrote it, if it is valid and within the limits.
+  void AddEntry(const std::vector<uint8_t>& bytes);
 
   // The largest ids so far: records with larger ones are invalid.
   uint32_t max_agent() const { return max_agent_; }
@@ -54,8 +54,8 @@ class TargetDictionary {
   TargetSession* const session_;
   const std::shared_ptr<UserMemory> user_;
   AgentTopology* const topology_;
-  uint64_t bytes_ = 0;        // of the user's
-  uint64_t small_bytes_ = 0;  // of these: agents, queues and functions
+  uint64_t bytes_ = 0;        // this process's part of the user's bytes
+  uint64_t small_bytes_ = 0;  // of these, for agents, queues and functions
   uint64_t malformed_ = 0, refused_ = 0;
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
 };

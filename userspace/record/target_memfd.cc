@@ -23,8 +23,8 @@ namespace {
 // These fix the size forever, so that no access can be past the end.
 constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Device, type and size without a request to the file system: one in user space could
-// delay its answer.
+// Reads device, type and size without a request to the file system: one in user space
+// could delay its answer.
 absl::Status CachedStat(int fd, struct statx* info) {
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE,
             info) != 0) {
@@ -74,13 +74,13 @@ absl::StatusOr<UniqueFd> OpenWritable(const std::string& path) {
   return OpenFile(path, O_RDWR | O_NONBLOCK);
 }
 
-// While a hole is being punched into a file, page faults in it wait, as long as the
-// process that punches likes and whoever waits: the recorder, with all other targets,
-// and the lock of the service's mappings. Nobody punches into an immutable file, and
-// only root changes that; what is open or mapped already is as before.
+// While a hole is being punched into a file, page faults in it wait for as long as the
+// punching process likes. So would the recorder, with all other targets, and it would
+// hold the lock of the service's mappings. Nobody can punch into an immutable file, and
+// only root changes that; what is open or mapped already remains usable.
 //
-// 1. The flag is looked at before the lock of the file is taken. So a second request for
-//    the lock lets those punch first that have it or wait for it.
+// 1. The flag is checked before the file's lock is taken. So a second request for the
+//    lock lets processes punch first that have the lock or wait for it.
 // 2. Without CAP_LINUX_IMMUTABLE and CAP_FOWNER, and where the kernel has no such flag
 //    for memfds, the file stays as it is.
 void KeepWhole(int fd) {
@@ -110,11 +110,11 @@ absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
   return CheckSize(info, bytes);
 }
 
-// The size once more:
-// 1. Of a file that is not sealed yet, the target can change it right after it has been
-//    checked, and seal the file then.
-// 2. With the seals, which nobody can remove, it is fixed. So what is found after them
-//    is true for good.
+// Checks the size once more:
+// 1. The target can change the size of a file that is not sealed yet right after it has
+//    been checked, and then seal it.
+// 2. The seals, which nobody can remove, fix the size. So a size that is found after
+//    them is true for good.
 absl::Status CheckSealed(int fd, uint64_t bytes) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return ErrnoStatus(errno, "fcntl(F_GET_SEALS) failed");

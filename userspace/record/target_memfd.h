@@ -12,16 +12,16 @@
 
 namespace rocattach {
 
-// Opens what process `pid` has mapped at [address, address + bytes) if it is a memfd
-// (memfd_create without huge pages), sealed against changes of its size, with exactly
-// `bytes` bytes. Waits for no file system: files that could cause that are refused
-// unopened. But it waits for who holds the lock of the target's mappings, and for a hole
-// that is being punched into the file; after that none is.
+// Opens the file that process `pid` has mapped at [address, address + bytes) if it is a
+// memfd (memfd_create without huge pages), sealed against changes of its size, with
+// exactly `bytes` bytes. Does not wait for a file system: files that could cause that
+// are refused unopened. But it waits for the lock of the target's mappings, and for a
+// hole that is being punched into the file; no more are punched afterwards.
 absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes);
 
-// The checks by themselves. Device, type, size: of a descriptor opened with O_PATH too.
+// The separate checks. Device, type and size; also for an O_PATH descriptor.
 absl::Status CheckTargetMemfd(int fd, uint64_t bytes);
-// That it is sealed, and has exactly `bytes` bytes for good.
+// Checks that it is sealed, and that its size is `bytes` for good.
 absl::Status CheckSealed(int fd, uint64_t bytes);
 
 }  // namespace rocattach

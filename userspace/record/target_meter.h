@@ -1,5 +1,5 @@
-// Who adds up what processes do, for metrics. Called on the recorder's thread; must not
-// wait.
+// Meters, which add up what processes do, for metrics. Called on the recorder's thread;
+// must not wait.
 #ifndef ROCATTACH_USERSPACE_RECORD_TARGET_METER_H_
 #define ROCATTACH_USERSPACE_RECORD_TARGET_METER_H_
 
@@ -15,27 +15,27 @@
 
 namespace rocattach {
 
-// What is known of a process beside its records.
+// Information on a process besides its records.
 struct TargetStanding {
   v1::LossAccount account;
   std::vector<TargetGpu> gpus;
   // Keys of GPUs whose counters a session owns in it, and that session's number.
   std::vector<std::string> counted_gpus;
   uint64_t counting_session = 0;
-  // Keys of GPUs whose counters another tool has in it, as rocprofiler-sdk said when a
-  // session was last started there.
+  // Keys of GPUs whose counters another tool uses in the process, as rocprofiler-sdk
+  // reported when a session was last started there.
   std::vector<std::string> external_gpus;
   double ring_fill = 0;  // the fullest ring since the last call: 0 to 1
-  uint64_t own_ns = 0;   // time in the collector's own code so far, believable
+  uint64_t own_ns = 0;   // time in the collector's own code so far; plausible
 };
 
-// Of one process.
+// Adds up what one process does.
 class TargetMeter {
  public:
   virtual ~TargetMeter() = default;
   // Records that go into the stream; their fields have been checked.
   virtual void AddDispatches(absl::Span<const rocattach_dispatch> records) = 0;
-  // The same of some that were sampled: each stands for so many, a number from 1.
+  // The same for sampled dispatches; each stands for as many as its weight, at least 1.
   virtual void AddSampled(absl::Span<const rocattach_dispatch> records,
                           absl::Span<const uint32_t> weights) = 0;
   virtual void AddCopies(absl::Span<const rocattach_copy> records) = 0;
@@ -46,7 +46,7 @@ class TargetMeter {
   virtual void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
                          absl::Span<const CounterReading> readings,
                          uint64_t span_ns) = 0;
-  // Now and then, and when the process has ended.
+  // Called now and then, and when the process has ended.
   virtual void Update(const TargetStanding& standing) = 0;
   // The process has ended and is drained. Nothing else follows.
   virtual void End() = 0;

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "userspace/abi/hip_stream.h"
-#include "userspace/record/slot_copy.h"
+#include "userspace/record/record_slot.h"
 #include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
@@ -15,12 +15,12 @@ static_assert(offsetof(rocattach_dispatch, flags) == offsetof(rocattach_copy, fl
 static_assert(offsetof(rocattach_dispatch, correlation_id) ==
               offsetof(rocattach_copy, correlation_id));
 
-// What the collector never leaves out, whatever is sampled.
+// Flags of dispatches that the collector never samples out.
 constexpr uint16_t kSelectedByPlan =
     ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
 // Each clock relation is kept, and repeated in key frames.
 constexpr uint32_t kMaxClocks = 1024;
-// An operation that lasts longer than this has a broken clock, not a long life.
+// An operation that seems to last longer than this has wrong times.
 constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
 
 bool IsOperation(const RecordSlot& slot) {
@@ -41,7 +41,7 @@ uint32_t ApiTid(const RecordSlot& slot) {
   return call.tid;
 }
 
-// What a record costs relative to a dispatch.
+// The cost of a record relative to a dispatch.
 uint64_t CostOf(uint16_t kind) {
   switch (kind) {
     case ROCATTACH_RECORD_CLOCK:  // has its own frame
@@ -73,29 +73,29 @@ TargetRecords::TargetRecords(const v1::Process& process, ProcessOutput output,
       dictionary_(dictionary),
       threads_(process,
                [this](v1::Thread thread) {
-                 output_set_->Note(
+                 output_set_->KeepError(
                      output_.writer->AddThread(output_.stream, std::move(thread)));
                }),
       last_correlation_(rings, 0) {}
 
-uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) {
-  // One target at a time needs this room: hundreds may be recorded.
+uint64_t TargetRecords::Consume(uint32_t ring, absl::Span<const RecordSlot> slots) {
+  // Shared: only one target at a time needs this room, and hundreds may be recorded.
   thread_local std::vector<rocattach_dispatch> room;
   dispatch_batch_.swap(room);
   uint64_t cost = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].kind() == ROCATTACH_RECORD_DISPATCH && !ending_) {
-      const size_t values = TakeDispatchSlot(ring, slots.subspan(i));
+      const size_t values = ConsumeDispatchSlot(ring, slots.subspan(i));
       cost +=
           CostOf(ROCATTACH_RECORD_DISPATCH) + values * CostOf(ROCATTACH_RECORD_VALUES);
       i += values;
       continue;
     }
-    // What is looked at more than once is copied first.
+    // Copy first: the target may change the slot between reads.
     const auto slot = CopyOf<RecordSlot>(slots[i]);
     if (IsOperation(slot)) last_correlation_[ring] = CorrelationOf(slot);
-    if (ending_ && WasTaken(slot)) continue;
-    TakeOne(ring, slot);
+    if (ending_ && WasConsumed(slot)) continue;
+    ConsumeOne(ring, slot);
     cost += CostOf(slot.kind());
   }
   Write();
@@ -105,72 +105,73 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
 
 void TargetRecords::BeginEnd(size_t most_unfinished) {
   ending_ = true;
-  // Threads that did not see yet that recording has stopped may add some.
-  most_taken_ = 2 * most_unfinished + 2 * last_correlation_.size();
-  // Between publishing a record and freeing its entry, a thread has it in both places;
+  // Threads that have not yet noticed that recording has stopped may add some.
+  most_consumed_ = 2 * most_unfinished + 2 * last_correlation_.size();
+  // Between publishing a record and freeing its entry, an operation is in both places;
   // it can only be the last one of its ring.
-  taken_.insert(last_correlation_.begin(), last_correlation_.end());
+  consumed_.insert(last_correlation_.begin(), last_correlation_.end());
 }
 
-bool TargetRecords::WasTaken(const RecordSlot& slot) {
+bool TargetRecords::WasConsumed(const RecordSlot& slot) {
   if (!IsOperation(slot)) return false;
-  return taken_.size() >= most_taken_ || !taken_.insert(CorrelationOf(slot)).second;
+  return consumed_.size() >= most_consumed_ ||
+         !consumed_.insert(CorrelationOf(slot)).second;
 }
 
-void TargetRecords::TakeUnfinished(RecordSlot slot) {
-  if (WasTaken(slot)) return;
+void TargetRecords::ConsumeUnfinished(RecordSlot slot) {
+  if (WasConsumed(slot)) return;
   // Flags are at the same place in every kind of record.
   uint16_t flags;
   memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
   flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
   memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
-  TakeOne(static_cast<uint32_t>(last_correlation_.size()), slot);
+  ConsumeOne(static_cast<uint32_t>(last_correlation_.size()), slot);
 }
 
-void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
+void TargetRecords::ConsumeOne(uint32_t ring, const RecordSlot& slot) {
   switch (slot.kind()) {
     case ROCATTACH_RECORD_DISPATCH:
-      (void)TakeDispatchSlot(ring, {&slot, 1});
+      (void)ConsumeDispatchSlot(ring, {&slot, 1});
       return;
     case ROCATTACH_RECORD_COPY: {
       rocattach_copy record;
       memcpy(&record, slot.bytes, sizeof(record));
-      TakeCopy(record);
+      ConsumeCopy(record);
       return;
     }
     case ROCATTACH_RECORD_CLOCK: {
       rocattach_clock record;
       memcpy(&record, slot.bytes, sizeof(record));
-      TakeClock(record);
+      ConsumeClock(record);
       return;
     }
-    // What sessions collect has separate accounts.
+    // Records that sessions collect have separate accounts.
     case ROCATTACH_RECORD_VALUES:
       ++counts_.others;
-      session_->records()->TakeValues(ring, slot);
+      session_->records()->ConsumeValues(ring, slot);
       return;
     case ROCATTACH_RECORD_INSTANCES:
       ++counts_.others;
-      session_->records()->TakeInstances(ring, slot);
+      session_->records()->ConsumeInstances(ring, slot);
       return;
     case ROCATTACH_RECORD_SAMPLE:
       ++counts_.others;
-      session_->records()->TakeSample(ring, slot);
+      session_->records()->ConsumeSample(ring, slot);
       return;
     case ROCATTACH_RECORD_API:
       ++counts_.others;
-      if (session_->records()->TakeApiCall(ring, slot)) threads_.Note(ApiTid(slot));
+      if (session_->records()->ConsumeApiCall(ring, slot)) threads_.Add(ApiTid(slot));
       return;
     case ROCATTACH_RECORD_MEMORY: {
       ++counts_.others;
       rocattach_memory record;
       memcpy(&record, slot.bytes, sizeof(record));
-      TakeMemory(ring, record);
+      ConsumeMemory(ring, record);
       return;
     }
     case ROCATTACH_RECORD_TEXT:
       ++counts_.others;
-      session_->records()->TakeText(ring, slot);
+      session_->records()->ConsumeText(ring, slot);
       return;
     default:
       ++counts_.malformed;
@@ -189,13 +190,13 @@ void TargetRecords::CheckTimes(Record* record) {
   if (record->flags & ROCATTACH_DISPATCH_UNFINISHED) ++counts_.unfinished;
 }
 
-// Checked where it is written from, so that it is copied once.
-size_t TargetRecords::TakeDispatchSlot(uint32_t ring,
-                                       absl::Span<const RecordSlot> slots) {
+// Checks the record in the batch that it is written from, so that it is copied once.
+size_t TargetRecords::ConsumeDispatchSlot(uint32_t ring,
+                                          absl::Span<const RecordSlot> slots) {
   dispatch_batch_.push_back(CopyOf<rocattach_dispatch>(slots.front()));
   rocattach_dispatch& record = dispatch_batch_.back();
   if (ring < last_correlation_.size()) last_correlation_[ring] = record.correlation_id;
-  if (record.kind != ROCATTACH_RECORD_DISPATCH) {  // changed since it was looked at
+  if (record.kind != ROCATTACH_RECORD_DISPATCH) {  // changed since the first look
     ++counts_.malformed;
     dispatch_batch_.pop_back();
     return 0;
@@ -206,9 +207,9 @@ size_t TargetRecords::TakeDispatchSlot(uint32_t ring,
   }
   const bool selected = (record.flags & kSelectedByPlan) != 0;
   const size_t values =
-      session_->records()->TakeCounted(ring, &record, slots.subspan(1));
+      session_->records()->ConsumeCounted(ring, &record, slots.subspan(1));
   counts_.others += values;
-  if (values == 0 && !session_->records()->TakeDispatch(ring, &record)) {
+  if (values == 0 && !session_->records()->ConsumeDispatch(ring, &record)) {
     dispatch_batch_.pop_back();
     return 0;
   }
@@ -217,7 +218,7 @@ size_t TargetRecords::TakeDispatchSlot(uint32_t ring,
   }
   ++counts_.operations.dispatches;
   counts_.times_not_believable += launch_order_.Add(record);
-  threads_.Note(record.tid);
+  threads_.Add(record.tid);
   return values;
 }
 
@@ -227,14 +228,14 @@ bool TargetRecords::CheckDispatch(rocattach_dispatch* record) {
     ++counts_.invalid;
     return false;
   }
-  // A kernel whose name did not fit the dictionary is still a dispatch.
+  // A dispatch is kept even if the name of its kernel did not fit into the dictionary.
   if (record->kernel_id > dictionary_->max_kernel()) record->kernel_id = 0;
   if (!IsPacketIndex(record->packet_index)) record->packet_index = 0;
   CheckTimes(record);
   return true;
 }
 
-void TargetRecords::TakeCopy(rocattach_copy record) {
+void TargetRecords::ConsumeCopy(rocattach_copy record) {
   if (record.src_agent_id > dictionary_->max_agent() ||
       record.dst_agent_id > dictionary_->max_agent()) {
     ++counts_.invalid;
@@ -242,25 +243,25 @@ void TargetRecords::TakeCopy(rocattach_copy record) {
   }
   if (record.direction > ROCATTACH_COPY_DEVICE_TO_DEVICE) record.direction = 0;
   CheckTimes(&record);
-  if (!session_->records()->TakeCopy(&record)) return;
+  if (!session_->records()->ConsumeCopy(&record)) return;
   ++counts_.operations.copies;
-  threads_.Note(record.tid);
+  threads_.Add(record.tid);
   copy_batch_.push_back(record);
 }
 
-void TargetRecords::TakeMemory(uint32_t ring, rocattach_memory record) {
+void TargetRecords::ConsumeMemory(uint32_t ring, rocattach_memory record) {
   if (record.agent_id > dictionary_->max_agent()) record.agent_id = 0;
   if (record.queue_id > dictionary_->max_queue()) record.queue_id = 0;
-  if (session_->records()->TakeMemory(ring, record)) threads_.Note(record.tid);
+  if (session_->records()->ConsumeMemory(ring, record)) threads_.Add(record.tid);
 }
 
-void TargetRecords::TakeClock(const rocattach_clock& record) {
+void TargetRecords::ConsumeClock(const rocattach_clock& record) {
   if (record.agent_id > dictionary_->max_agent() || record.agent_id >= kMaxClocks) {
     ++counts_.malformed;
     return;
   }
   ++counts_.others;
-  output_set_->Note(output_.writer->AddClock(output_.stream, record));
+  output_set_->KeepError(output_.writer->AddClock(output_.stream, record));
 }
 
 void TargetRecords::Write() {
@@ -271,13 +272,14 @@ void TargetRecords::Write() {
       meter_->AddSampled(dispatch_batch_, weights_);
     }
     weights_.clear();
-    output_set_->Note(
+    output_set_->KeepError(
         output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
     dispatch_batch_.clear();
   }
   if (!copy_batch_.empty()) {
     if (meter_ != nullptr) meter_->AddCopies(copy_batch_);
-    output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
+    output_set_->KeepError(
+        output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
     copy_batch_.clear();
   }
   session_->records()->Write();

@@ -15,6 +15,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/gpus/gpu_devices.h"
 #include "userspace/record/session_plan.h"
+#include "userspace/session/missing_counters.h"
 #include "userspace/session/session_end.h"
 #include "userspace/watch/sdk_version.h"
 
@@ -25,8 +26,8 @@ namespace {
 // ever-changing sessions do not make the service grow.
 constexpr size_t kKnownPlans = 64;
 
-// For a process that was released without rocprofiler-sdk. The SDK can be added later,
-// but existing queues are then out of its reach, and new ones must be left to the
+// For a process that was released without rocprofiler-sdk. The SDK can be added
+// later, but then cannot handle existing queues, and new ones must be left to the
 // collector.
 constexpr char kArmedWithHsaTools[] =
     "it was armed with the HSA tools: it has dispatches, memory copies, and, with "
@@ -43,8 +44,8 @@ constexpr char kAttachedLate[] =
 constexpr char kLoadedAtStart[] =
     "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
     "attached to later: ";
-// Those that an SDK which is added later can trace without touching the HSA runtime's
-// functions.
+// API domains that an SDK which is added later can trace without touching the HSA
+// runtime's functions.
 constexpr uint32_t kLateApiDomains = 1u << ROCATTACH_PLAN_API_HIP |
                                      1u << ROCATTACH_PLAN_API_MARKER |
                                      1u << ROCATTACH_PLAN_API_RCCL;
@@ -68,7 +69,7 @@ uint32_t XccsOf(const v1::Agent& agent) {
              : 1;
 }
 
-// As the driver says; 0 if that is not known, or for a first partition.
+// The location_id from the driver; 0 if that is not known, or for a first partition.
 uint64_t LocationId(const v1::Agent& agent) {
   for (const v1::AgentProperty& property : agent.properties()) {
     if (property.name() == "location_id") return property.value();
@@ -134,12 +135,12 @@ void TargetSession::AddFunction(const v1::ApiFunction& function) {
       {static_cast<uint32_t>(function.domain()), function.function(), function.name()});
   names_->AddFunction(TraceDomainOf(functions_.back().domain), function.function(),
                       function.name());
-  output_set_->Note(output_.writer->AddApiFunction(output_.stream, function));
+  output_set_->KeepError(output_.writer->AddApiFunction(output_.stream, function));
 }
 
 std::optional<TargetDescription> TargetSession::Describe(
     const std::string& sdk_missing) const {
-  // It is asked once: without its GPUs, no session would ever find them.
+  // This is asked only once: if GPUs were missing, no session would ever find them.
   if (!memory_->agents_read()) return std::nullopt;
   const BackendFacts backend = memory_->backend();
   if (backend.backend == ROCATTACH_BACKEND_NONE) return std::nullopt;
@@ -149,7 +150,7 @@ std::optional<TargetDescription> TargetSession::Describe(
   if (sdk_missing.empty() && LacksSdk(backend)) {
     description.missing_reason =
         memory_->entered_late() ? kAttachedLate : kArmedWithHsaTools;
-    // Whether it can be added is determined when a session needs it.
+    // Whether the SDK can be added is determined when a session needs it.
     if (!sdk_refusal_.empty()) {
       description.missing_reason = absl::StrCat(kLoadedAtStart, sdk_refusal_);
     } else {
@@ -207,7 +208,7 @@ absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
         absl::StrCat("it was armed without rocprofiler-sdk, which cannot be added: ",
                      choice.missing));
   }
-  // Known before anything is loaded into the process.
+  // Checked before anything is loaded into the process.
   RETURN_IF_ERROR(
       CheckSdkCanBeAdded(absl::StrCat("/proc/", id_.pid, "/root"), choice.sdk));
   if (choice.sdk.size() >= sizeof(image->late_sdk)) {
@@ -219,11 +220,11 @@ absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
   return absl::OkStatus();
 }
 
-// Now, since a session that asks for calls among other things leaves out what a process
-// cannot give: it must not be refused when the SDK turns out to be missing.
+// Checked now: a session that requests calls among other things leaves out what a
+// process cannot give, and must not be refused when the SDK turns out to be missing.
 void TargetSession::AddLateApi(TargetDescription* description) const {
   absl::Status status = AddLateSdk(std::make_unique<rocattach_plan>().get());
-  // Or an earlier session has added it.
+  // Unless an earlier session has added it.
   if (status.ok() && memory_->backend().sdk_version == 0) {
     status = CheckSdkIsNotLoaded(id_.pid);
   }
@@ -250,7 +251,7 @@ uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
   }
   plan_ids_[key] = last + 1;
   description.set_id(last + 1);
-  output_set_->Note(
+  output_set_->KeepError(
       output_.writer->AddSessionPlan(output_.stream, std::move(description)));
   return last + 1;
 }
@@ -300,7 +301,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
 
 void TargetSession::DecideKernels() {
   if (current_ == nullptr) return;
-  // Kernels after a missing name stay undecided: the service decides then.
+  // Kernels after a missing name stay undecided: the service decides their dispatches.
   const uint32_t decided = kernels_.FirstMissing(current_->decided);
   for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
     const ExactSelection& exact = current_->plan->selections[index];
@@ -318,7 +319,7 @@ void TargetSession::Stop() {
   if (current_ == nullptr) return;
   stopped_had_begun_ = !starting_.has_value();
   if (starting_.has_value()) {
-    // The old plan's answer is no longer awaited.
+    // The answer to the earlier plan is no longer awaited.
     Done done = std::move(starting_->done);
     starting_.reset();
     done(absl::CancelledError(kEndedBeforeBegun));
@@ -344,19 +345,19 @@ uint64_t TargetSession::ends_ns() const {
 }
 
 void TargetSession::Settle(Done done) {
-  // Its patience counts from the stop: all are stopped before the first is waited for,
-  // so that many are waited for no longer than one.
+  // The time limit counts from the stop: all are stopped before the first is waited
+  // for, so that waiting for many takes no longer than for one.
   const bool stopped = current_ == nullptr && stop_asked_ns_ != 0;
   settling_.push_back(
       {generation_, stopped ? stop_asked_ns_ : BootNs(), std::move(done)});
 }
 
 void TargetSession::AfterDrain(Done done) {
-  // No answer is waited for, only the sweeps.
+  // Only the sweeps are awaited, no answer.
   settling_.push_back({0, BootNs(), std::move(done)});
 }
 
-void TargetSession::NoteStopped(const std::string& how) {
+void TargetSession::FinishStop(const std::string& how) {
   const std::shared_ptr<ActivePlan> plan = std::exchange(stopped_, nullptr);
   if (stopped_had_begun_) Event(*plan, v1::SessionEvent::STOPPED, how, 0);
 }
@@ -372,7 +373,7 @@ bool TargetSession::Poll(uint64_t now_ns) {
   }
   if (stopped_ != nullptr &&
       (answered == generation_ || now_ns >= stop_asked_ns_ + kAnswerNs)) {
-    NoteStopped(answered == generation_ ? "" : "the process did not answer");
+    FinishStop(answered == generation_ ? "" : "the process did not answer");
   }
   return awaited();
 }
@@ -382,7 +383,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   starting_.reset();
   std::shared_ptr<ActivePlan> active = current_;
   absl::Status status;
-  std::string cost;  // what the collector says of the start
+  std::string cost;  // the collector's note on the start
   if (!answered) {
     const bool late = waiting.patience_ns == kLateAnswerNs;
     status = absl::DeadlineExceededError(absl::StrCat(
@@ -392,17 +393,22 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
              : " ms; the process may be stopped, or ending"));
   } else if (const PlanAnswer answer = memory_->plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
-    // EBUSY: its own dispatches are in the way.
+    // EBUSY: the process's own dispatches are in the way.
     if (answer.error == ROCATTACH_PLAN_ERROR_CONFLICT && answer.code != EBUSY) {
       external_gpus_ = active->plan->counter_gpus;
     }
     status = absl::FailedPreconditionError(ErrorText(answer));
+    const std::vector<std::string>& counters = active->plan->counter_names;
+    if (answer.error == ROCATTACH_PLAN_ERROR_NO_COUNTER && answer.counter != 0 &&
+        answer.counter <= counters.size()) {
+      SetMissingCounter(counters[answer.counter - 1], &status);
+    }
   } else {
     cost = answer.text;
   }
   if (status.ok()) {
     if (!active->plan->counter_gpus.empty()) external_gpus_.clear();
-    // What the service has left out; what the collector has, or what the start cost.
+    // Notes on what the service left out, then on what the collector did, or the cost.
     std::vector<std::string> notes;
     for (const LeftOut& one : ByReason(active->plan->left_out)) {
       notes.push_back(one.Text());
@@ -414,7 +420,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   } else {
     Stop();
     stopped_ = nullptr;  // it never began
-    // Nothing else that is asked for can be wrong before the SDK is there.
+    // Before the SDK is loaded, nothing else in the request can be the cause.
     const bool adds_sdk = waiting.patience_ns == kLateAnswerNs;
     if (adds_sdk && memory_->backend().sdk_version == 0) {
       sdk_refusal_ = std::string(status.message());
@@ -448,7 +454,7 @@ void TargetSession::NotRead() {
 }
 
 void TargetSession::Ended() {
-  // It may have answered and done all its work since the last look.
+  // It may have answered and done all its work since the last poll.
   if (starting_.has_value() &&
       memory_->answered_generation() == starting_->generation) {
     AnswerStart(BootNs(), true);
@@ -463,14 +469,14 @@ void TargetSession::Ended() {
     waiting.done(absl::NotFoundError("it ended while the session was starting"));
   }
   NotRead();
-  if (stopped_ != nullptr) NoteStopped("");
+  if (stopped_ != nullptr) FinishStop("");
   if (current_ == nullptr) return;
   Event(*current_, v1::SessionEvent::STOPPED, "the process ended", 0);
   std::shared_ptr<ActivePlan> active = std::exchange(current_, nullptr);
   active->sink->OnTargetEnded(id_);
 }
 
-void TargetSession::NoteRefusal(uint64_t session, const std::string& why) {
+void TargetSession::WriteRefusal(uint64_t session, const std::string& why) {
   ActivePlan active;
   active.session = session;
   Event(active, v1::SessionEvent::REFUSED, why, 0);
@@ -486,7 +492,8 @@ void TargetSession::Event(const ActivePlan& active, v1::SessionEvent::What what,
   event.set_what(what);
   event.set_detail(detail);
   event.set_latency_ns(latency_ns);
-  output_set_->Note(output_.writer->AddSessionEvent(output_.stream, std::move(event)));
+  output_set_->KeepError(
+      output_.writer->AddSessionEvent(output_.stream, std::move(event)));
 }
 
 }  // namespace rocattach

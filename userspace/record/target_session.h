@@ -1,4 +1,4 @@
-// The sessions of one process: its plan, and what its collector answers.
+// The sessions of one process: its plan, and its collector's answers.
 #ifndef ROCATTACH_USERSPACE_RECORD_TARGET_SESSION_H_
 #define ROCATTACH_USERSPACE_RECORD_TARGET_SESSION_H_
 
@@ -30,9 +30,9 @@ class TargetSession {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // How long a collector may take to answer a plan.
+  // Time limit for a collector to answer a plan.
   static constexpr uint64_t kAnswerNs = 2'000'000'000;
-  // The same if it has to load rocprofiler-sdk first.
+  // The same for a collector that has to load rocprofiler-sdk first.
   static constexpr uint64_t kLateAnswerNs = 8'000'000'000;
 
   // All arguments must outlive it.
@@ -41,7 +41,7 @@ class TargetSession {
   ~TargetSession();
 
   // Allows rocprofiler-sdk to be loaded into a process that was armed without it, if a
-  // session needs samples; `search` says how to find it.
+  // session needs samples or API calls; `search` says how to find it.
   void AllowLateSdk(SdkSearch search) { late_sdk_ = std::move(search); }
 
   // Entries of the dictionary.
@@ -49,9 +49,9 @@ class TargetSession {
   void AddKernel(const v1::Kernel& kernel);
   void AddFunction(const v1::ApiFunction& function);
 
-  // What it can record; nullopt until its runtime has called the collector.
-  // `sdk_missing`: why the service did not choose rocprofiler-sdk; empty if it did, or
-  // if no session needed it.
+  // Describes what the process can record; nullopt until its runtime has called the
+  // collector. `sdk_missing`: why the service did not choose rocprofiler-sdk; empty if
+  // it did, or if no session needed it.
   std::optional<TargetDescription> Describe(const std::string& sdk_missing) const;
 
   // Writes the plan. `done` is called when the plan is active, refused, or not answered
@@ -60,10 +60,10 @@ class TargetSession {
   void Start(std::shared_ptr<const CompiledPlan> plan, std::shared_ptr<RecordSink> sink,
              uint64_t session, Done done);
   // Writes to the stream that the process cannot do what a session requests.
-  void NoteRefusal(uint64_t session, const std::string& why);
+  void WriteRefusal(uint64_t session, const std::string& why);
   // Ends the active session. Its records may still arrive.
   void Stop();
-  // The same, and none begins any more.
+  // The same, and no further session can begin.
   void Close();
   // `done` is called when the collector has answered the last plan, or is late, and
   // what it had published by then has been drained.
@@ -73,19 +73,19 @@ class TargetSession {
   // Checks for answers, and for the end of the session. True if an answer is awaited:
   // call again soon.
   bool Poll(uint64_t now_ns);
-  // An answer of the collector, or the next round of draining, is awaited.
+  // True if an answer of the collector, or the next round of draining, is awaited.
   bool awaited() const {
     return starting_.has_value() || stopped_ != nullptr || !settling_.empty();
   }
   // Call this after each round of draining.
   void Drained();
-  // Call this instead where its memory is no longer read: nobody waits for its records.
+  // Call this instead once its memory is no longer read: ends waits for its records.
   void NotRead();
   // The process is gone and its memory drained.
   void Ended();
 
   bool active() const { return current_ != nullptr; }
-  // When the active session ends by itself, of the boot-time clock.
+  // Time at which the active session ends by itself, boot-time clock.
   uint64_t ends_ns() const;
 
   // Its GPUs, as far as its collector has reported them.
@@ -100,7 +100,7 @@ class TargetSession {
   const std::vector<std::string>& external_gpus() const { return external_gpus_; }
   const std::shared_ptr<TargetNames>& names() const { return names_; }
 
-  // Once for each session: dispatches from before it was asked of the process.
+  // Once for each session: dispatches that the process made before its request.
   uint64_t TakeDispatchesBefore() { return std::exchange(before_, 0); }
   // The records of its sessions.
   SessionRecords* records() { return &records_; }
@@ -118,13 +118,13 @@ class TargetSession {
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
   void AnswerStart(uint64_t now_ns, bool answered);
-  // What was stopped does nothing more.
-  void NoteStopped(const std::string& how);
+  // Ends the wait for the stopped plan, and writes its event if it had begun.
+  void FinishStop(const std::string& how);
   // True if the process was armed without the SDK because no session needed it.
   bool LacksSdk(const BackendFacts& backend) const;
   // Fills in `image` what a collector without the SDK needs for samples and calls.
   absl::Status AddLateSdk(rocattach_plan* image) const;
-  // What an SDK that is added to a running process can trace, if it can be added.
+  // Adds what an SDK that is added to a running process can trace, if it can be added.
   void AddLateApi(TargetDescription* description) const;
   void Event(const ActivePlan& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
@@ -135,7 +135,7 @@ class TargetSession {
   const ProcessOutput output_;
   OutputSet* output_set_;
   std::optional<SdkSearch> late_sdk_;
-  std::string sdk_refusal_;  // why it could not be added; empty: not tried, or it was
+  std::string sdk_refusal_;  // why adding it failed; empty: not tried, or it has worked
 
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;
@@ -147,7 +147,7 @@ class TargetSession {
   std::vector<std::string> external_gpus_;
   std::shared_ptr<ActivePlan> current_;
   std::shared_ptr<ActivePlan> stopped_;  // its last answer is awaited
-  bool stopped_had_begun_ = false;       // or it was stopped before it was active
+  bool stopped_had_begun_ = false;       // false: it was stopped before it was active
   uint64_t stop_asked_ns_ = 0;
   std::optional<Waiting> starting_;
   uint64_t before_ = 0;  // see TakeDispatchesBefore()

@@ -6,15 +6,14 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/record/window_state.h"
 
 namespace rocattach {
 namespace {
 
-// After recording was switched off, a hook may still be capturing.
+// A hook may still be capturing for this long after recording was switched off.
 constexpr uint64_t kQuiesceNs = 20'000'000;
-// How often what is in flight then is looked at.
+// Pause between looks at the operations in flight then.
 constexpr timespec kQuiesceStep = {0, 2'000'000};
 // Time limit for draining all rings when the run ends.
 constexpr uint64_t kLastDrainNs = 10'000'000'000;
@@ -137,7 +136,7 @@ void TargetTable::Quiesce(uint64_t timeout_ns) {
 void TargetTable::EndAll() {
   std::vector<std::pair<ProcessId, v1::ProcessEnd>> ends;
   for (const auto& [process, target] : living_) {
-    // Whose window is open is told apart: its verdict says whether it runs on.
+    // Processes with an open window are checked: the verdict says whether they run on.
     const bool is_gone = target->verdict() == Verdict::kOpen && target->IsGone();
     v1::ProcessEnd end;
     end.set_how(is_gone ? v1::ProcessEnd::LOST : v1::ProcessEnd::STILL_RUNNING);

@@ -20,7 +20,7 @@
 
 namespace rocattach {
 
-// Owns the targets, and shares out what draining them costs. Not thread-safe.
+// Owns the targets, and divides the cost of draining among them. Not thread-safe.
 class TargetTable {
  public:
   using Targets = absl::flat_hash_map<ProcessId, std::unique_ptr<Target>>;
@@ -30,39 +30,39 @@ class TargetTable {
 
   explicit TargetTable(Close close) : close_(std::move(close)) {}
 
-  // `target` has no window yet.
+  // Adds the target of a process that has no living one.
   Target* Add(const ProcessId& process, std::unique_ptr<Target> target);
-  // Those whose processes live, as far as is known.
+  // Targets whose processes live, as far as is known.
   const Targets& living() const { return living_; }
-  // One of them, or null.
+  // The living target of a process, or null.
   Target* FindLiving(const ProcessId& process) const;
-  // One that has ended and has a collector, or null.
+  // A target that has ended and has a collector, or null.
   Target* FindEnding(const ProcessId& process) { return ending_.Find(process); }
-  // One of either kind that has a collector, or null.
+  // A target of either kind that has a collector, or null.
   Target* FindWithMemory(const ProcessId& process);
   bool has_ending() const { return !ending_.empty(); }
-  // Tells the meters of all targets what they cannot know from records.
+  // Tells the meters of all targets what is not in the records.
   void UpdateMeters() const;
-  // Living targets by their verdict ("open": none yet), and "ending".
+  // Numbers of living targets by verdict ("open": none yet), and of "ending" ones.
   std::map<std::string, uint64_t> CountByState() const;
-  // Every living target has its verdict.
+  // True if every living target has its verdict.
   bool AllSettled() const;
 
   // Memory that the targets of this user share.
   std::shared_ptr<UserMemory> MemoryOfUser(uint32_t uid);
 
-  // A round of draining begins: gives those that are behind their shares of it.
+  // Begins a round of draining: gives targets that are behind their shares of it.
   void ShareOut();
   // Drains a living target within its share; see Target::Drain.
   uint64_t Drain(Target* target, uint64_t now_ns) const;
-  // Drains what has ended, within each one's share, and closes it.
+  // Drains ended targets, each within its share, and closes those that are done.
   void DrainEnding(uint64_t now_ns);
-  // Updates what the totals count of those that have ended, and returns the sum.
+  // Updates what ended targets add to the totals, and returns the sum.
   OperationCounts PublishEnding() { return ending_.Publish(); }
 
-  // The process has ended: its target lives no more, and is closed once it is drained.
+  // The process has ended: its target is no longer living; it is closed when drained.
   void End(const ProcessId& process, const v1::ProcessEnd& end);
-  // Processes that have ended, and that the last call found ended as well: no event
+  // Processes that have ended, and that the last call already found ended: no event
   // will come.
   std::vector<ProcessId> FindLost();
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kMaxCommBytes = 64;
 constexpr size_t kMaxStatusBytes = 8 << 10;
-// Of a process in a pid namespace, all tasks are looked at to find one: so many at a
-// time, and so often.
+// To find a thread of a process in a pid namespace, all of its tasks are read: at most
+// this many per scan, in at most this many scans.
 constexpr int kMostTasks = 1024;
 constexpr int kMostInnerReads = 16;
 
@@ -41,10 +41,10 @@ std::optional<uint32_t> InnerTid(const std::string& task) {
 }  // namespace
 
 void ThreadNames::Look(uint32_t tid) {
-  // Once in a call of TakeCost(): a thread that is new in between is looked up later.
+  // At most one scan between calls of TakeCost(): other new threads are found later.
   if (!own_namespace_ && cost_ >= kMostTasks * kCostOfLook) return;
   last_ = tid;
-  if (tid == 0 || noted_.size() >= kMostThreads || !noted_.insert(tid).second) return;
+  if (tid == 0 || known_.size() >= kMostThreads || !known_.insert(tid).second) return;
   cost_ += kCostOfLook;
   auto name = Read(tid);
   if (!name.has_value() && tid == main_ && !comm_.empty()) name = comm_;

@@ -17,12 +17,12 @@
 
 namespace rocattach {
 
-// Notices every thread once. Thread numbers come from the target and may be invented:
-// so many are looked up, and no more, and what that costs is the target's to pay.
+// Looks up every thread once. Thread ids come from the target and may be invented: no
+// more than kMostThreads are looked up, and the cost is charged to the target.
 class ThreadNames {
  public:
   static constexpr size_t kMostThreads = 8192;
-  // In dispatches, which take some 100 ns.
+  // Cost of a look-up, in dispatches, which take about 100 ns.
   static constexpr uint64_t kCostOfLook = 300;
 
   // `found` is called with every thread that has a name.
@@ -35,22 +35,22 @@ class ThreadNames {
         found_(std::move(found)) {}
 
   // A record names this thread, in the process's pid namespace.
-  void Note(uint32_t tid) {
+  void Add(uint32_t tid) {
     if (tid != last_) Look(tid);
   }
-  // What was spent since the last call, in dispatches.
+  // The cost since the last call, in dispatches.
   uint64_t TakeCost() { return std::exchange(cost_, 0); }
 
  private:
   void Look(uint32_t tid);
   // The name of a living thread of the process.
   std::optional<std::string> Read(uint32_t tid);
-  // Of a process in a pid namespace: finds out which thread has which id there.
+  // For a process in a pid namespace: finds out which thread has which id there.
   void ReadInnerTids();
 
   const ProcessId id_;
-  const bool own_namespace_;  // its thread ids are ours
-  // The first thread: a process may be over before its records are read.
+  const bool own_namespace_;  // its thread ids are the service's
+  // The first thread: the process may have ended before its records are read.
   const uint32_t main_;
   const std::string comm_;
   const std::function<void(v1::Thread)> found_;
@@ -60,7 +60,7 @@ class ThreadNames {
   int inner_reads_ = 0;
   uint64_t cost_ = 0;
   uint32_t last_ = 0;
-  absl::flat_hash_set<uint32_t> noted_;
+  absl::flat_hash_set<uint32_t> known_;
 };
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// The slots of a dispatch's values, checked and copied at once.
+// Checks and copies the slots of a dispatch's values at once.
 #ifndef ROCATTACH_USERSPACE_RECORD_VALUE_SLOTS_H_
 #define ROCATTACH_USERSPACE_RECORD_VALUE_SLOTS_H_
 
@@ -11,14 +11,14 @@
 
 namespace rocattach {
 
-// What precedes the values in a slot, read once.
+// The words that precede the values in a slot, read once.
 struct ValueSlotHead {
   explicit ValueSlotHead(const RecordSlot& slot)
       : shape(WordOf(slot, 0)),
         operation(WordOf(slot, 1)),
         generation(WordOf(slot, 2)),
         rest(WordOf(slot, 3)) {}
-  // That of no slot of a plan in force.
+  // Matches no slot of a plan in force.
   ValueSlotHead() : shape(0), operation(0), generation(~uint64_t{0}), rest(0) {}
 
   static uint64_t WordOf(const RecordSlot& slot, size_t index) {
@@ -29,7 +29,7 @@ struct ValueSlotHead {
   uint16_t pass() const { return static_cast<uint16_t>(rest); }
   uint16_t agent_id() const { return static_cast<uint16_t>(rest >> 16); }
 
-  uint64_t shape;      // kind, slots, slot and how many values are in it
+  uint64_t shape;      // kind, number of slots, slot, number of values in it
   uint64_t operation;  // correlation id
   uint64_t generation;
   uint64_t rest;  // pass, agent, of and instance_slots
@@ -49,7 +49,7 @@ static_assert(offsetof(rocattach_counter_value, counter) == 0);
 static_assert(offsetof(rocattach_counter_value, instances) == 4);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// Whether all values are of one of so many counters, and of at least one instance.
+// True if all values are of one of `counters` counters, and of at least one instance.
 inline bool AreValid(const rocattach_counter_value* values, size_t count,
                      size_t counters) {
   for (size_t i = 0; i < count; ++i) {
@@ -59,23 +59,12 @@ inline bool AreValid(const rocattach_counter_value* values, size_t count,
 }
 
 // Copies the values of all slots, of which there is at least one, to `to`, which has
-// room for two of each slot. `first`: the head of the first slot, as it was read. Returns
-// how many values they are; 0 if the heads do not agree with the first one, if any but
-// the last has fewer than two, or if a value is not of one of `counters` counters. The
-// slots may be in a ring: each word is read once, or compared with what it must be. This
-// runs for every counted dispatch.
+// room for two of each slot. `first`: the head of the first slot, as it was read.
+// Returns the number of values; 0 if the heads do not agree with the first one, if any
+// slot but the last has fewer than two values, or if a value is not of one of
+// `counters` counters. The slots may be in a ring: each word is read once. Runs for every counted dispatch.
 size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
                   size_t counters, rocattach_counter_value* to);
-
-// Which CopyValues() takes if the processor has AVX2, and if not. They give the same.
-namespace avx2 {
-size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
-                  size_t counters, rocattach_counter_value* to);
-}  // namespace avx2
-namespace sse2 {
-size_t CopyValues(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
-                  size_t counters, rocattach_counter_value* to);
-}  // namespace sse2
 
 }  // namespace rocattach
 

@@ -1,4 +1,4 @@
-// Who learns of a target's verdict.
+// Passes the verdicts of targets to those that need them.
 #ifndef ROCATTACH_USERSPACE_RECORD_VERDICT_NOTIFIER_H_
 #define ROCATTACH_USERSPACE_RECORD_VERDICT_NOTIFIER_H_
 
@@ -24,12 +24,12 @@ class VerdictNotifier {
     // Removes the stubs of refused attaches.
     StubRemover* stub_remover = nullptr;
     RecorderObserver* observer = nullptr;
-    // The process was not entered, for a reason that may be over soon.
+    // Called if the process was not entered, for a reason that may be temporary.
     std::function<void(ProcessId)> on_not_entered;
   };
   explicit VerdictNotifier(Receivers receivers) : to_(std::move(receivers)) {}
 
-  // The target has a new verdict; nothing if it has none.
+  // Call this when the target has a new verdict; does nothing if it has none.
   void Notify(const Target& target) const;
 
  private:

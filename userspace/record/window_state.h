@@ -1,4 +1,4 @@
-// Verdicts as a stream has them.
+// Verdicts as they are written to a stream.
 #ifndef ROCATTACH_USERSPACE_RECORD_WINDOW_STATE_H_
 #define ROCATTACH_USERSPACE_RECORD_WINDOW_STATE_H_
 
@@ -10,8 +10,8 @@ namespace rocattach {
 
 v1::WindowState StateOf(Verdict verdict);
 
-// "attached". What is no verdict is "open". Output and metrics use these names: they do
-// not change.
+// The name of a verdict, such as "attached"; "open" if it is none. Output and metrics
+// use these names, so they must not change.
 absl::string_view VerdictName(v1::WindowState state);
 
 }  // namespace rocattach

@@ -1,5 +1,5 @@
-// How long a GPU was busy, how long it was idle in between, and how long several of its
-// queues were busy at once: from dispatches in any order, in bounded memory.
+// Busy time, idle gaps and overlap (several queues busy at once) of a GPU, computed
+// from dispatches in any order, in bounded memory.
 #ifndef ROCATTACH_USERSPACE_REPORT_GPU_ACTIVITY_H_
 #define ROCATTACH_USERSPACE_REPORT_GPU_ACTIVITY_H_
 
@@ -11,16 +11,16 @@
 
 namespace rocattach {
 
-// Records arrive when operations have ended, thread by thread. So some are kept until
-// those that began earlier must have come; a dispatch that comes later than that counts
-// only from where the others have got to.
+// Records arrive after operations have ended, thread by thread. So some are kept until
+// all that began earlier must have arrived; a dispatch that arrives even later counts
+// only from the time up to which the others have been accounted for.
 class GpuActivity {
  public:
-  // How many are kept of one GPU, and of all GPUs of a report, at 24 bytes each.
+  // Maximum intervals kept for one GPU, and for all of a report, at 24 bytes each.
   static constexpr size_t kMaxKept = 128 << 10;
   static constexpr size_t kMaxKeptOfAll = 4 << 20;
 
-  // `kept_of_all` counts those of all GPUs, until Finish().
+  // `kept_of_all` counts the kept intervals of all GPUs; it is not used after Finish().
   explicit GpuActivity(size_t* kept_of_all, size_t max_kept = kMaxKept)
       : kept_of_all_(kept_of_all), max_kept_(max_kept) {}
 
@@ -31,12 +31,12 @@ class GpuActivity {
   // From the first start to the last end.
   uint64_t span_ns() const { return last_ns_ - first_ns_; }
   uint64_t busy_ns() const { return busy_ns_; }
-  // Of busy_ns, with at least two queues.
+  // The part of busy_ns in which at least two queues were busy.
   uint64_t overlap_ns() const { return overlap_ns_; }
-  // Between the first start and the last end.
+  // The idle gaps between the first start and the last end.
   const DurationHistogram& gaps() const { return gaps_; }
-  // Dispatches that came too late to count in full: busy_ns and overlap_ns are lower
-  // bounds if there are any.
+  // Number of dispatches that came too late to count in full: if there are any, busy_ns
+  // and overlap_ns are lower bounds.
   uint64_t late() const { return late_; }
 
  private:
@@ -54,9 +54,9 @@ class GpuActivity {
   size_t* kept_of_all_;
   const size_t max_kept_;
   std::vector<Interval> kept_;
-  // Up to where time is accounted for, the queue that is busy longest from there on and
-  // until when, and until when another one is. What ends before these two changes
-  // neither result.
+  // Time is accounted for up to now_. From there on queue_ is busy longest, until
+  // end_ns_, and another queue until second_end_ns_. A dispatch that ends before both
+  // changes neither result.
   uint64_t now_ = 0;
   uint64_t end_ns_ = 0, second_end_ns_ = 0;
   uint32_t queue_ = 0;

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<re2::RE2>> Compile(const Document& node,
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(kPatternMemory);
-  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // any bytes are a name
+  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // names can be any bytes
   auto re = std::make_unique<re2::RE2>(node.get_ref<const std::string&>(), options);
   if (!re->ok()) {
     return absl::InvalidArgumentError(absl::StrCat(place, ": expression \"",

@@ -1,4 +1,4 @@
-// Groups of kernels by their names: attention, GEMM and so on, from files of users.
+// Groups of kernels by name (attention, GEMM and so on), from files of users.
 #ifndef ROCATTACH_USERSPACE_REPORT_KERNEL_GROUPS_H_
 #define ROCATTACH_USERSPACE_REPORT_KERNEL_GROUPS_H_
 
@@ -23,9 +23,9 @@ class KernelGroups {
   KernelGroups();
   ~KernelGroups();
 
-  // Adds the groups of a YAML or JSON file behind those that are known: each key is a
-  // group, its value a list of regular expressions. A group that is known already gets
-  // further ones.
+  // Appends the groups of a YAML or JSON file to the known ones: each key is a group,
+  // its value a list of regular expressions. Expressions of a group that is known
+  // already are added to it.
   absl::Status AddFile(const std::string& path);
 
   bool empty() const { return groups_.empty(); }

@@ -31,15 +31,15 @@ class LineWriter {
   void Text(absl::string_view key, absl::string_view value) {
     Add(key, std::string(value));
   }
-  // In text: 64x1x1.
+  // In text style: 64x1x1.
   void Triple(absl::string_view key, const std::array<uint32_t, 3>& values);
 
   // Any JSON value.
   void Value(absl::string_view key, Json value) { Add(key, std::move(value)); }
 
   // Every field of a message, see MessageJson(). In text nested messages have dotted
-  // keys, and what is not set is left out. A field "type" of the line's message is
-  // "agent_type" (of an Agent): "type" says what the line is.
+  // keys, and unset fields are omitted. A field "type" of the message gets another key,
+  // "agent_type" for an Agent, because "type" is the type of the line.
   void Fields(const google::protobuf::Message& message);
 
  private:

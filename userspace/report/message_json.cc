@@ -70,7 +70,7 @@ Json RepeatedJson(const Message& message, const FieldDescriptor* field,
   return values;
 }
 
-// The stream's own types: of use to programs, not to readers of a dump.
+// True for the stream's own type descriptors, which only programs need.
 bool IsDescriptor(const FieldDescriptor* field) {
   return field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
          field->message_type()->file()->package() == "google.protobuf";

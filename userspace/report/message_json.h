@@ -18,13 +18,13 @@ enum class UnsetFields { kIncluded, kOmitted };
 
 // Every field of a message by its name: enums by their short names, bytes in
 // hexadecimal, nested messages as objects, absent messages and the descriptors of a
-// StreamHeader not at all. A field "type" is called `type_key`.
+// StreamHeader not at all. A field "type" gets the key `type_key`.
 Json MessageJson(const google::protobuf::Message& message,
                  UnsetFields unset = UnsetFields::kIncluded,
                  absl::string_view type_key = "type");
 
-// Whole numbers without a point, others with as many digits as it takes to read the
-// same number back; null for infinities, NaN and nothing.
+// Whole numbers without a decimal point, others with as many digits as are needed to
+// read the same number back; null for infinities, NaN and nullopt.
 Json NumberJson(std::optional<double> value);
 
 // On one line. Bytes that are not UTF-8 become U+FFFD.

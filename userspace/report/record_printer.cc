@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "userspace/abi/hip_stream.h"
 #include "userspace/report/text.h"
-#include "userspace/stream/hip_stream.h"
 #include "userspace/stream/merged_clock.h"
 #include "userspace/stream/record_kinds.h"
 
@@ -32,7 +32,7 @@ std::string DamageKindName(Damage::Kind kind) {
   return "unknown";
 }
 
-// What the lines of a message are called.
+// The type with which the lines of a message begin.
 absl::string_view TypeOf(const google::protobuf::Message& message) {
   static const auto* const kTypes =
       new absl::flat_hash_map<const google::protobuf::Descriptor*, absl::string_view>{

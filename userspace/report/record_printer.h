@@ -59,20 +59,20 @@ class RecordPrinter : public StreamVisitor {
   // Begins a line with the type and the place; false if the type is not wanted.
   bool Begin(absl::string_view type, uint32_t recording, uint32_t stream);
   void End();
-  // The messages that are printed as they are.
+  // Prints a message with its fields as they are.
   void OnMessage(const FrameContext& at,
                  const google::protobuf::Message& message) override;
-  // A line for each record, with what `fields(record)` prints. `Kind`: of
-  // record_kinds.h.
+  // Prints a line for each record, with the fields that `fields(record)` adds. `Kind`
+  // is one of those in record_kinds.h.
   template <typename Kind, typename Fields>
   void Records(const FrameContext& at, absl::Span<const typename Kind::Record> records,
                Fields fields);
   const std::string& KernelName(uint32_t stream, uint32_t kernel_id) const;
-  // Prints what dispatches and copies have in common.
+  // Prints the times, which dispatches and copies have in common.
   template <typename Operation>
   void Times(const Operation& operation);
   void Flags(uint16_t flags);
-  // Prints what the values of dispatches and samples have in common.
+  // Prints the fields that the values of dispatches and samples have in common.
   void Value(const FrameContext& at, const CounterRecord& record);
 
   PrinterOptions options_;
@@ -88,7 +88,7 @@ class RecordPrinter : public StreamVisitor {
   absl::flat_hash_map<uint64_t, std::vector<std::string>> counter_names_;
   // By stream, domain and function.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::string> function_names_;
-  size_t kernel_name_bytes_ = 0;  // of all names
+  size_t kernel_name_bytes_ = 0;  // all names together
 };
 
 }  // namespace rocattach

@@ -11,16 +11,16 @@
 namespace rocattach {
 namespace {
 
-// Approximate limit of a report's memory: malicious streams have names without end.
+// Approximate limit on a report's memory: malicious streams can have unlimited names.
 constexpr size_t kMaxBytes = 768 << 20;
 // The limit for one process, so that it cannot use up the space of others.
 constexpr size_t kMaxProcessBytes = 64 << 20;
-// Limit of processes, about 2 KiB each without names.
+// Limit on processes, about 2 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kEntryBytes = 512;
 constexpr size_t kMaxDamages = 64;
 
-void NoteSpan(uint64_t start_ns, uint64_t end_ns, ProcessReport* process) {
+void ExtendSpan(uint64_t start_ns, uint64_t end_ns, ProcessReport* process) {
   if (start_ns == 0 || end_ns < start_ns) return;
   if (process->first_ns == 0 || start_ns < process->first_ns) {
     process->first_ns = start_ns;
@@ -28,7 +28,7 @@ void NoteSpan(uint64_t start_ns, uint64_t end_ns, ProcessReport* process) {
   process->last_ns = std::max(process->last_ns, end_ns);
 }
 
-// Start and end are present and in order; a target can claim anything.
+// True if start and end are present and in order; a target can report any values.
 bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
   return (flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) == 0 &&
          start_ns != 0 && end_ns >= start_ns;
@@ -299,7 +299,7 @@ void ReportBuilder::OnDispatches(const FrameContext& at,
     }
     if (!HasTimes(record.flags, record.start_ns, record.end_ns)) continue;
     kernel->durations.Add(record.end_ns - record.start_ns);
-    NoteSpan(record.start_ns, record.end_ns, process);
+    ExtendSpan(record.start_ns, record.end_ns, process);
     if (GpuActivity* gpu = ActivityOf(process, record.agent_id); gpu != nullptr) {
       gpu->Add(record.queue_id, record.start_ns, record.end_ns);
     }
@@ -335,7 +335,7 @@ void ReportBuilder::OnCopies(const FrameContext& at,
     if (!HasTimes(record.flags, record.start_ns, record.end_ns)) continue;
     copies.timed_bytes += record.bytes;
     copies.durations.Add(record.end_ns - record.start_ns);
-    NoteSpan(record.start_ns, record.end_ns, process);
+    ExtendSpan(record.start_ns, record.end_ns, process);
   }
 }
 
@@ -397,6 +397,147 @@ Report ReportBuilder::Finish(const ReadStats& stats) {
   }
   by_stream_.clear();
   return std::exchange(report_, {});
+}
+
+// The part of a report that sessions collected.
+
+namespace {
+
+// Maximum events of one process in a report.
+constexpr size_t kMaxSessionEvents = 4096;
+
+bool SameOperation(const CounterRecord& a, const CounterRecord& b) {
+  return a.operation == b.operation && a.session == b.session && a.plan == b.plan &&
+         a.pass == b.pass && a.agent_id == b.agent_id && a.kernel_id == b.kernel_id;
+}
+
+}  // namespace
+
+void ReportBuilder::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) {
+  ProcessReport* process = Find(at);
+  auto known = process->plans.find(plan.id());
+  if (known != process->plans.end()) return;  // a key frame repeats it
+  // The message, and a few strings for each of its counters.
+  if (!Room(process, kEntryBytes + 8 * plan.ByteSizeLong())) return;
+  PlanReport& report = process->plans[plan.id()];
+  report.plan = plan;
+  report.counters = std::make_unique<SessionCounters>(plan);
+}
+
+void ReportBuilder::OnApiFunction(const FrameContext& at,
+                                  const v1::ApiFunction& function) {
+  ProcessReport* process = Find(at);
+  const std::pair<uint32_t, uint32_t> key(function.domain(), function.function());
+  auto known = process->api_calls.find(key);
+  if (known == process->api_calls.end()) {
+    if (!Room(process, kEntryBytes + function.name().size())) return;
+    known = process->api_calls.try_emplace(key).first;
+  }
+  known->second.function = function.name();
+}
+
+uint64_t ReportBuilder::AddValues(
+    ProcessReport* process, absl::Span<const CounterRecord> records,
+    size_t (SessionCounters::*add)(absl::Span<const CounterRecord>)) {
+  uint64_t operations = 0;
+  while (!records.empty()) {
+    size_t count = 1;
+    while (count < records.size() && SameOperation(records[0], records[count])) ++count;
+    const absl::Span<const CounterRecord> values = records.subspan(0, count);
+    records.remove_prefix(count);
+    ++operations;
+    auto plan = process->plans.find(values[0].plan);
+    if (plan == process->plans.end()) {
+      process->unknown_values += count;
+      continue;
+    }
+    // One operation takes little memory, so the limit is checked for the next one.
+    if (!Room(process, 0)) continue;
+    const size_t bytes = (plan->second.counters.get()->*add)(values);
+    bytes_ += bytes;
+    process->bytes += bytes;
+  }
+  return operations;
+}
+
+void ReportBuilder::OnCounters(const FrameContext& at,
+                               absl::Span<const CounterRecord> records) {
+  ProcessReport* process = Find(at);
+  process->counted += AddValues(process, records, &SessionCounters::AddDispatch);
+}
+
+void ReportBuilder::OnSamples(const FrameContext& at,
+                              absl::Span<const CounterRecord> records) {
+  ProcessReport* process = Find(at);
+  process->samples += AddValues(process, records, &SessionCounters::AddSample);
+}
+
+void ReportBuilder::OnApiCalls(const FrameContext& at,
+                               absl::Span<const ApiCallRecord> records) {
+  ProcessReport* process = Find(at);
+  process->api_call_count += records.size();
+  for (const ApiCallRecord& record : records) {
+    const std::pair<uint32_t, uint32_t> key(record.domain, record.function);
+    auto known = process->api_calls.find(key);
+    if (known == process->api_calls.end()) {
+      if (!Room(process, kEntryBytes)) continue;
+      known = process->api_calls.try_emplace(key).first;
+    }
+    ++known->second.count;
+    if (record.begin_ns != 0 && record.end_ns >= record.begin_ns) {
+      known->second.durations.Add(record.end_ns - record.begin_ns);
+    }
+  }
+}
+
+void ReportBuilder::OnMemory(const FrameContext& at,
+                             absl::Span<const MemoryRecord> records) {
+  ProcessReport* process = Find(at);
+  process->memory_count += records.size();
+  for (const MemoryRecord& record : records) {
+    const bool known = v1::MemoryOperation_IsValid(record.operation);
+    MemoryReport& memory = process->memory[known ? record.operation : 0];
+    ++memory.count;
+    memory.bytes += record.bytes;
+    if (record.begin_ns != 0 && record.end_ns >= record.begin_ns) {
+      memory.durations.Add(record.end_ns - record.begin_ns);
+    }
+  }
+}
+
+void ReportBuilder::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
+  ProcessReport* process = Find(at);
+  if (process->sessions.size() == kMaxSessionEvents) {
+    ++report_.entries_omitted;
+    return;
+  }
+  if (Room(process, kEntryBytes + event.ByteSizeLong()))
+    process->sessions.push_back(event);
+}
+
+void ReportBuilder::OnSampling(const FrameContext& at, const v1::SamplingEvent& event) {
+  ProcessReport* process = Find(at);
+  std::vector<v1::SamplingEvent>& events = process->sampling;
+  // A key frame repeats the last one.
+  if (at.repeated && !events.empty() && events.back().time_ns() == event.time_ns()) {
+    return;
+  }
+  if (events.size() == kMaxSessionEvents) {
+    ++report_.entries_omitted;
+    return;
+  }
+  if (Room(process, kEntryBytes + event.ByteSizeLong())) events.push_back(event);
+}
+
+void ReportBuilder::FinishSessions(ProcessReport* process) {
+  for (auto& [id, plan] : process->plans) {
+    plan.kernels = plan.counters->Kernels([&](uint32_t kernel) {
+      auto found = process->kernels.find(kernel);
+      return found == process->kernels.end() ? std::string() : found->second.name;
+    });
+    plan.samples = plan.counters->Samples();
+    process->unknown_values += plan.counters->unknown_values();
+  }
 }
 
 }  // namespace rocattach

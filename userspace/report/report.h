@@ -1,4 +1,4 @@
-// The contents of streams in numbers: processes, kernels, copies, losses. `rocattach
+// Statistics of the contents of streams: processes, kernels, copies, losses. `rocattach
 // report` and all other summaries are based on it.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_H_
@@ -21,7 +21,7 @@
 
 namespace rocattach {
 
-// Durations of a set of operations, nanoseconds.
+// The dispatches of one kernel; durations are in nanoseconds.
 struct KernelReport {
   std::string name;        // demangled; empty: not in the recording
   uint32_t kernel_id = 0;  // one of them, if several share the name
@@ -78,8 +78,8 @@ struct ProcessReport {
   std::map<int, CopyReport> copies;                              // by direction
   std::map<int, MemoryReport> memory;                            // by operation
   std::map<uint32_t, PlanReport> plans;                          // by SessionPlan.id
-  std::vector<v1::SessionEvent> sessions;                        // in their order
-  std::vector<v1::SamplingEvent> sampling;                       // in their order
+  std::vector<v1::SessionEvent> sessions;                        // in order
+  std::vector<v1::SamplingEvent> sampling;                       // in order
   std::map<std::pair<uint32_t, uint32_t>, ApiReport> api_calls;  // domain, function
   uint64_t counted = 0, samples = 0, api_call_count = 0;         // read
   uint64_t memory_count = 0;                                     // read
@@ -89,34 +89,34 @@ struct ProcessReport {
   uint64_t untimed = 0;
   uint64_t unfinished = 0;
   LaunchOrder launch_order;
-  uint64_t out_of_order = 0;               // found by it in what was read
+  uint64_t out_of_order = 0;               // found by launch_order in what was read
   uint64_t entries_omitted = 0;            // names beyond what a report keeps in memory
   size_t bytes = 0;                        // approximate memory of its entries
   uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
   std::optional<v1::LossAccount> account;  // the last one
   std::optional<v1::ProcessEnd> end;
 
-  // The decisive window: the first that was attached, else the last; null without any.
-  // Its state is the process's verdict.
+  // The decisive window: the first that was attached, else the last; null if there is
+  // none. Its state is the process's verdict.
   const v1::WindowEvent* Verdict() const;
   // Kernels with the same name combined, longest total first.
   std::vector<KernelReport> KernelsByName() const;
   // Records known to be lost: dropped before the stream, or missing from it.
   uint64_t Lost() const;
-  // Those of them that were written but are missing from what was read.
+  // The lost records that were written but are missing from what was read.
   uint64_t MissingFromStream() const;
-  // Zero when the final account adds up: seen = delivered + dropped.
+  // Zero if the final account adds up: seen = delivered + dropped + sampled out.
   int64_t Imbalance() const;
-  // It was recorded, but has no final account: the recording was truncated while it
-  // ran.
+  // True if the process was recorded but has no final account: the recording was
+  // truncated while it ran.
   bool LacksAccount() const;
-  // Dispatches whose times cannot be theirs, as the recorder or this reader found.
+  // Number of dispatches with implausible times, found by the recorder or this reader.
   uint64_t TimesNotBelievable() const;
-  // Its own numbers are implausible: what it did and lost is not known.
+  // True if the process's own numbers are implausible: its work and losses are unknown.
   bool NotBelievable() const;
   // The kernel driver's evidence of work that was not seen; empty if there is none.
   std::string UnseenWork() const;
-  // A signal killed it during its attach.
+  // True if a signal killed the process during its attach.
   bool DiedDuringAttach() const;
 };
 
@@ -129,7 +129,7 @@ struct RecordingReport {
 
   // Records known to be lost, of processes with plausible numbers.
   uint64_t Lost() const;
-  // Why it is not known what is missing, each as a clause; empty if it is known.
+  // Reasons why the losses are not fully known, each as a clause; empty if they are.
   std::vector<std::string> WhyIncomplete() const;
 };
 
@@ -140,11 +140,11 @@ struct Report {
   uint64_t entries_omitted = 0;  // beyond what a report keeps in memory
   ReadStats stats;
 
-  // Data is damaged, was lost, or may be missing.
+  // True if data is damaged, was lost, or may be missing.
   bool HasLosses() const;
 };
 
-// Whether a recording lost anything before it was recovered.
+// True if a recording had lost anything before it was recovered.
 bool LostInRecovery(const v1::Recovery& recovery);
 
 // Builds a report from the streams that it visits.
@@ -186,7 +186,7 @@ class ReportBuilder : public StreamVisitor {
   // False if the process's part of the report, or the whole report, has no room for
   // `bytes` more.
   bool Room(ProcessReport* process, size_t bytes);
-  // Splits records into operations; returns how many there were.
+  // Splits records into operations and adds these; returns the number of operations.
   uint64_t AddValues(ProcessReport* process, absl::Span<const CounterRecord> records,
                      size_t (SessionCounters::*add)(absl::Span<const CounterRecord>));
   // Null if there is no room for another one.
@@ -194,10 +194,10 @@ class ReportBuilder : public StreamVisitor {
   static void FinishSessions(ProcessReport* process);
 
   Report report_;
-  absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
+  absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // in the current recording
   // By stream, so that one process's names cannot use up the time of others.
   absl::flat_hash_map<uint32_t, Demangler> demanglers_;
-  std::unique_ptr<ProcessReport> overflow_;  // receives what there is no room for
+  std::unique_ptr<ProcessReport> overflow_;  // receives data that has no room
   size_t bytes_ = 0;                         // of entries
   size_t processes_ = 0;
   size_t kept_intervals_ = 0;  // of all GPUs

@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-// A JSON array with what `convert` makes of each element.
+// A JSON array of `convert(element)` for each element.
 template <typename Range, typename Convert>
 Json ArrayOf(const Range& range, Convert convert) {
   Json array = Json::array();
@@ -48,7 +48,7 @@ Json KernelJson(const KernelReport& kernel) {
   return json;
 }
 
-// With the name of its group, if there are groups.
+// Kernels, each with the name of its group if there are groups.
 Json KernelsJson(const std::vector<KernelReport>& kernels, const KernelGroups& groups) {
   return ArrayOf(kernels, [&](const KernelReport& kernel) {
     Json json = KernelJson(kernel);
@@ -277,7 +277,7 @@ Json ReaderJson(const Report& report) {
 }  // namespace
 
 std::string FormatReportJson(const Report& report, const KernelGroups& groups) {
-  // What is missing comes before what is there.
+  // Missing data is stated before the data that is present.
   const bool incomplete =
       absl::c_any_of(report.recordings, [](const RecordingReport& recording) {
         return !recording.WhyIncomplete().empty();

@@ -10,8 +10,8 @@
 namespace rocattach {
 
 // One JSON object, followed by a newline. Durations are nanoseconds, names are those
-// of the stream's messages; docs/stream-format.md has the keys. All kernels are in it,
-// and groups of them, if there are any groups.
+// of the stream's messages; docs/stream-format.md lists the keys. It has all kernels,
+// and their groups if `groups` has any.
 std::string FormatReportJson(const Report& report, const KernelGroups& groups = {});
 
 }  // namespace rocattach

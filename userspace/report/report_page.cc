@@ -38,7 +38,7 @@ void ReportPage::Line(absl::string_view key, absl::string_view text, const char*
   }
 }
 
-void ReportPage::Note(absl::string_view text) {
+void ReportPage::AddRemark(absl::string_view text) {
   absl::StrAppend(&out_, std::string(kIndent, ' '), Yellow(), text, Off(), "\n");
 }
 

@@ -12,12 +12,12 @@
 
 namespace rocattach {
 
-// Callers make foreign text safe for terminals.
+// Callers must make foreign text safe for terminals.
 class ReportPage {
  public:
   explicit ReportPage(const TextReportOptions& options) : options_(options) {}
 
-  // Sequences that switch an attribute on, and all off; "" without colours.
+  // Escape sequences that switch one attribute on, or all off; "" without colours.
   const char* Bold() const { return Color("\x1b[1m"); }
   const char* Dim() const { return Color("\x1b[2m"); }
   const char* Red() const { return Color("\x1b[31m"); }
@@ -27,22 +27,22 @@ class ReportPage {
 
   // Appends text unchanged.
   void Raw(absl::string_view text) { out_.append(text.data(), text.size()); }
-  // An empty line, but not at the beginning.
+  // Appends an empty line, except at the beginning.
   void Gap();
   // "  key       text", wrapped to the terminal's width, on at most `max_lines` lines.
   void Line(absl::string_view key, absl::string_view text, const char* color = "",
             size_t max_lines = 8);
   // A remark below a table.
-  void Note(absl::string_view text);
+  void AddRemark(absl::string_view text);
   // Appends a table after an empty line, and the names of columns for which the
   // terminal is too narrow.
   void Add(const Table& table);
-  // How many of `all` rows are shown.
+  // Number of rows that are shown, of `all`.
   size_t Shown(size_t all) const;
   // "… and 3 more kernels (--top 13 shows all)", if rows are omitted.
   void LeftOut(size_t all, const char* one, const char* many);
 
-  std::string Take() { return std::move(out_); }
+  std::string Finish() { return std::move(out_); }
 
  private:
   const char* Color(const char* code) const { return options_.color ? code : ""; }

@@ -7,9 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "userspace/base/elapsed.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/human.h"
-#include "userspace/base/session_status.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
@@ -52,7 +51,7 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
 }
 
 // "held 395 us (180 us in the probe, stopped after 214 us)"; without a release, only
-// what the kernel reported of the hold.
+// what the kernel reported about the hold.
 std::string HoldText(const v1::WindowEvent& window) {
   if (window.mode() == v1::WINDOW_MODE_SIGNALLED &&
       window.collector().entry_path() == v1::ENTRY_PATH_LATE) {
@@ -227,7 +226,7 @@ const char* EndColor(const v1::ProcessEnd& end, const ReportPage* page) {
   return bad ? page->Yellow() : "";
 }
 
-// All that is known to be lost, each as a clause.
+// All known losses, each as a clause.
 std::vector<std::string> LossClauses(const RecordingReport& recording,
                                      const ProcessReport& process) {
   std::vector<std::string> lost;
@@ -248,7 +247,7 @@ std::vector<std::string> LossClauses(const RecordingReport& recording,
   return lost;
 }
 
-// Why its losses are not fully known; empty if they are.
+// The reason why the process's losses are not fully known; empty if they are.
 std::string DoubtOf(const ProcessReport& process) {
   if (process.NotBelievable()) {
     return absl::StrCat("its numbers are implausible (",
@@ -295,7 +294,7 @@ void Losses(const RecordingReport& recording, const ProcessReport& process,
   }
 }
 
-// That figures are of a part of the dispatches only.
+// States that the figures cover only a part of the dispatches.
 void Sampling(const ProcessReport& process, ReportPage* page) {
   const uint64_t left_out = process.account ? process.account->sampled_out() : 0;
   if (left_out == 0) return;
@@ -326,8 +325,7 @@ void Sessions(const ProcessReport& process, ReportPage* page) {
     }
     if (event.plan() != 0) absl::StrAppend(&text, ", plan ", event.plan());
     if (!event.detail().empty()) {
-      // Recordings of 0.1 have names of the C API's statuses there.
-      absl::StrAppend(&text, ": ", TerminalSafe(WithoutStatusName(event.detail())));
+      absl::StrAppend(&text, ": ", TerminalSafe(event.detail()));
     }
     page->Line("session", text, bad ? page->Red() : "");
   }

@@ -14,7 +14,7 @@ namespace rocattach {
 // "app (pid 12)", or the stream's number if its name is not known.
 std::string ProcessName(const ProcessReport& process);
 
-// What is lost of it, or may be, and whether the attach may have killed it; else empty.
+// Known and possible losses, and a death during the attach, as text; else empty.
 std::string ProblemOf(const RecordingReport& recording, const ProcessReport& process);
 
 void WriteProcess(const RecordingReport& recording, const ProcessReport& process,

@@ -40,7 +40,7 @@ std::string TooSeldom(const std::string& kernel, const std::vector<uint64_t>& pa
                       ", too rarely for its ", passes.size(), " passes");
 }
 
-// "3 of 4": of the passes that the plan has for the kernel, those that measured it.
+// "3 of 4": the passes that measured the kernel, of those that the plan has for it.
 std::string PassesText(const KernelCounters& kernel) {
   const size_t measured =
       kernel.passes.size() -
@@ -138,9 +138,10 @@ void WriteCounters(const PlanReport& plan, ReportPage* page) {
   }
   page->Add(table);
   if (mixed) {
-    page->Note("* mixed: from means over different dispatches, no pass holds it whole");
+    page->AddRemark(
+        "* mixed: from means over different dispatches, no pass holds it whole");
   }
-  for (const std::string& text : incomplete) page->Note(text);
+  for (const std::string& text : incomplete) page->AddRemark(text);
   page->LeftOut(plan.kernels.size(), "more kernel", "more kernels");
 }
 

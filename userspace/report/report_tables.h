@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// The GPU as for --gpu: its number among the GPUs of the process, from 0. An agent that
+// A GPU as in --gpu: its number among the GPUs of the process, from 0. An agent that
 // is not in the recording is named by its id.
 std::string GpuNumber(const ProcessReport& process, uint32_t agent_id);
 
@@ -20,7 +20,7 @@ void WriteGroups(const ProcessReport& process, const KernelGroups& groups,
                  ReportPage* page);
 void WriteKernels(const ProcessReport& process, ReportPage* page);
 void WriteCopies(const ProcessReport& process, ReportPage* page);
-// A plan's values, kernel by kernel, and those of whole GPUs.
+// A plan's values by kernel, and those of whole GPUs.
 void WriteCounters(const PlanReport& plan, ReportPage* page);
 void WriteSamples(const ProcessReport& process, const PlanReport& plan,
                   ReportPage* page);

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "userspace/base/elapsed.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/report/report_page.h"
 #include "userspace/report/report_process.h"
@@ -37,7 +37,7 @@ std::string Verdicts(const Processes& processes) {
   return absl::StrJoin(words, ", ");
 }
 
-// Each process with a problem, and what it is.
+// Each process with a problem, and a description of the problem.
 std::vector<std::string> ProblemsOf(const RecordingReport& recording) {
   std::vector<std::string> problems;
   for (const auto& process : recording.processes) {
@@ -77,7 +77,7 @@ std::string Totals(const RecordingReport& recording, bool has_problems,
   return text;
 }
 
-// What went wrong comes first. The processes' own parts of the report give details.
+// Problems come first. The processes' own parts of the report give details.
 void Problems(const std::vector<std::string>& problems, ReportPage* page) {
   constexpr size_t kShown = 10;
   for (size_t i = 0; i < problems.size() && i < kShown; ++i) {
@@ -90,7 +90,7 @@ void Problems(const std::vector<std::string>& problems, ReportPage* page) {
   }
 }
 
-// Processes with a smaller rank are shown first: failures, then what ran.
+// Processes with a smaller rank are shown first: failures, then those with operations.
 int Rank(const ProcessReport& process) {
   const v1::WindowEvent* verdict = process.Verdict();
   if (process.Lost() > 0 || process.Imbalance() != 0 || process.NotBelievable() ||
@@ -184,7 +184,7 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
   if (summary.end_ns() > summary.begin_ns()) page->Line("cost", cost);
 }
 
-// What was lost before the recording was recovered.
+// Prints what was lost before the recording was recovered.
 void Recovered(const v1::Recovery& lost, ReportPage* page) {
   std::string text =
       absl::StrCat("Recovered from a damaged file: ", HumanCount(lost.frames_missing()),
@@ -203,7 +203,7 @@ void Recovered(const v1::Recovery& lost, ReportPage* page) {
                          page->Off(), "\n"));
 }
 
-// How far its times can be compared with those of the recordings it was merged with.
+// Prints how precisely its times compare with those of the recordings merged with it.
 void Merged(const v1::StreamHeader& header, ReportPage* page) {
   const std::optional<MergedClock> merged = MergedClockOf(header);
   if (!merged.has_value() || merged->offset_ns == 0) return;
@@ -292,7 +292,7 @@ std::string FormatReport(const Report& report, const TextReportOptions& options)
   for (const RecordingReport& recording : report.recordings) {
     Recording(recording, options, &page);
   }
-  return page.Take();
+  return page.Finish();
 }
 
 }  // namespace rocattach

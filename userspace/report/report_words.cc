@@ -25,7 +25,7 @@ std::string Percent(uint64_t part, uint64_t whole) {
       "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-// When something happened, in UTC, by the recording's clock snapshot.
+// A time in UTC, from the recording's clock snapshot.
 std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns) {
   if (clock.realtime_ns() == 0) return "";
   uint64_t realtime = clock.realtime_ns() + (boottime_ns - clock.boottime_ns());

@@ -32,9 +32,9 @@ struct SampledCounter {
   uint32_t agent_id = 0;
   std::string name;
   uint64_t samples = 0;
-  uint64_t covered_ns = 0;  // how long they were measured, in total
+  uint64_t covered_ns = 0;  // total time that the samples cover
   double total = 0;
-  double smallest = 0, largest = 0;  // of a sample
+  double smallest = 0, largest = 0;  // of all samples
 };
 
 class SessionCounters {
@@ -44,8 +44,8 @@ class SessionCounters {
   SessionCounters(const SessionCounters&) = delete;
   SessionCounters& operator=(const SessionCounters&) = delete;
 
-  // The values of one dispatch. Returns roughly how many bytes were allocated
-  // permanently.
+  // Adds the values of one dispatch. Returns the approximate number of bytes that were
+  // allocated permanently.
   size_t AddDispatch(absl::Span<const CounterRecord> values);
   size_t AddSample(absl::Span<const CounterRecord> values);
 
@@ -55,7 +55,7 @@ class SessionCounters {
   std::vector<SampledCounter> Samples() const;
 
   const std::string& problem() const { return problem_; }
-  // Values with a counter, a GPU or a pass that the plan does not have.
+  // Number of values with a counter, a GPU or a pass that is not in the plan.
   uint64_t unknown_values() const { return unknown_values_; }
 
  private:

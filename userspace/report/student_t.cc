@@ -55,8 +55,8 @@ double Above(double t, double freedom) {
 }  // namespace
 
 double StudentQuantile(double probability, double freedom) {
-  // From here on the distribution is the normal one to six digits, and the fraction
-  // takes long.
+  // From here on the distribution equals the normal one to six digits, and the
+  // continued fraction converges slowly.
   freedom = std::min(freedom, 1e6);
   const double wanted = 1 - probability;
   double low = 0, high = 1;

@@ -4,8 +4,8 @@
 
 namespace rocattach {
 
-// The t of which a fraction `probability` (0.5 to 1, exclusive) of the distribution
-// with `freedom` (at least 1, need not be whole) degrees of freedom lies below.
+// The t below which a fraction `probability` (0.5 to 1, exclusive) of the distribution
+// with `freedom` degrees of freedom (at least 1, need not be whole) lies.
 double StudentQuantile(double probability, double freedom);
 
 }  // namespace rocattach

@@ -12,7 +12,7 @@ namespace {
 
 // The text column keeps at least this many columns, however narrow the terminal.
 constexpr size_t kMinTextWidth = 12;
-// Columns are left out until it has as many, or all that it needs.
+// Other columns are left out until the text has this many, or all that it needs.
 constexpr size_t kWantedTextWidth = 24;
 constexpr size_t kGap = 2;
 

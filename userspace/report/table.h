@@ -16,7 +16,7 @@ class Table {
   explicit Table(std::vector<std::string> heading, std::vector<std::string> may_go = {})
       : rows_{std::move(heading)}, may_go_(std::move(may_go)) {}
 
-  // As many cells as the heading has.
+  // `row` must have as many cells as the heading.
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
   // Every line begins with `indent` blanks. `width` 0: no limit. The heading is written

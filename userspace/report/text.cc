@@ -25,7 +25,7 @@ uint32_t CodePoint(absl::string_view character) {
 
 bool IsHarmless(uint32_t code) {
   if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return false;
-  // Separators of lines, marks and overrides of direction, and the byte order mark.
+  // Line separators, direction marks and overrides, and the byte order mark.
   if (code >= 0x2028 && code <= 0x202e) return false;
   if (code >= 0x2066 && code <= 0x2069) return false;
   return code != 0x200e && code != 0x200f && code != 0xfeff;

@@ -7,7 +7,7 @@
 namespace rocattach {
 namespace {
 
-// Enough to find a container by; runtimes show as much of it.
+// Enough to identify a container; runtimes show as many characters.
 constexpr size_t kShortId = 12;
 
 }  // namespace

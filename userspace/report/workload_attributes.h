@@ -1,4 +1,4 @@
-// Whose a process is, as attributes that monitoring systems know.
+// The workload of a process, as attributes that monitoring systems know.
 #ifndef ROCATTACH_USERSPACE_REPORT_WORKLOAD_ATTRIBUTES_H_
 #define ROCATTACH_USERSPACE_REPORT_WORKLOAD_ATTRIBUTES_H_
 
@@ -10,8 +10,8 @@
 
 namespace rocattach {
 
-// Names by OpenTelemetry's conventions ("k8s.pod.name", "container.id"; Slurm has none
-// there: "slurm.job.id"), with values as recorded; only what is known.
+// Named by OpenTelemetry's conventions ("k8s.pod.name", "container.id"; these have no
+// names for Slurm: "slurm.job.id"), with values as recorded; unknown ones are omitted.
 std::vector<std::pair<std::string, std::string>> WorkloadAttributes(
     const v1::Workload& workload);
 

@@ -43,7 +43,7 @@ AwaitedSafePoints::Changes AwaitedSafePoints::Poll() {
   for (auto it = awaited_.begin(); it != awaited_.end();) {
     const pid_t pid = it->first;
     Awaited& awaited = it->second;
-    if (awaited.being_tried) {  // its result comes
+    if (awaited.being_tried) {  // the result of the attempt is still to come
       ++it;
       continue;
     }

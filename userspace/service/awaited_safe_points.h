@@ -1,4 +1,4 @@
-// Running processes that have no thread which could be entered, and are tried again
+// Running processes without a thread that can be entered: the attach is tried again
 // until they have one.
 #ifndef ROCATTACH_USERSPACE_SERVICE_AWAITED_SAFE_POINTS_H_
 #define ROCATTACH_USERSPACE_SERVICE_AWAITED_SAFE_POINTS_H_
@@ -28,28 +28,28 @@ class AwaitedSafePoints {
     // Milliseconds.
     std::function<uint64_t()> now;
   };
-  // What has become of them since the last look.
+  // Changes since the last Poll().
   struct Changes {
     std::vector<pid_t> due;                  // to be tried again now
     std::map<pid_t, absl::Status> given_up;  // with the reason
   };
 
-  // `timeout_msec`: how long each is tried; 0: without a limit.
+  // `timeout_msec`: time limit for trying each process; 0: no limit.
   AwaitedSafePoints(Functions functions, uint64_t timeout_msec)
       : functions_(std::move(functions)), timeout_msec_(timeout_msec) {}
 
-  // An attempt has failed for this reason; true if it was the first one.
+  // Notes a failed attempt and its reason; returns true if it was the first one.
   bool Add(const ProcessId& process, const std::string& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The process has its verdict, or cannot be attached to for another reason.
+  // Called at the process's verdict, or if another reason prevents the attach.
   void Remove(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // One that is due is not returned again before the next Add() of it.
+  // A process that was returned as due is not returned again before its next Add().
   Changes Poll() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Each attempt watches the process's calls for half a second, so that the pauses
-  // between them hardly matter to a process that makes any.
+  // Each attempt watches the process's calls for half a second, so the pauses between
+  // attempts hardly matter to a process that makes any.
   static constexpr uint64_t kFirstPauseMsec = 100;
   static constexpr uint64_t kLongestPauseMsec = 1000;
 

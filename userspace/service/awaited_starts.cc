@@ -12,7 +12,7 @@ void AwaitedStarts::Add(const ProcessId& process) {
   awaited_[process.pid] = {process.start_ticks, functions_.now()};
 }
 
-void AwaitedStarts::NoteWindow(pid_t pid) {
+void AwaitedStarts::OnWindow(pid_t pid) {
   absl::MutexLock lock(&mutex_);
   awaited_.erase(pid);
 }
@@ -38,12 +38,12 @@ AwaitedStarts::Changes AwaitedStarts::Poll() {
   for (auto it = awaited_.begin(); it != awaited_.end();) {
     const pid_t pid = it->first;
     Awaited& awaited = it->second;
-    // In this order: a runtime that is open and has no window has opened none.
+    // In this order: a runtime that is open and has no window afterwards never had one.
     const auto start = functions_.read_start(pid);
     const auto ticks = functions_.read_start_ticks(pid);
     bool settled = true;
     if (functions_.has_window(pid)) {
-      // Its verdict tells the rest.
+      // Its verdict reports the rest.
     } else if (!ticks.ok() || *ticks != awaited.start_ticks || !start.ok()) {
       settled = std::exchange(awaited.gone, true);
       if (settled) {

@@ -1,5 +1,5 @@
-// Processes that have not started their HSA runtime yet and are waited for: each will
-// be entered at its window.
+// Processes that have not started their HSA runtime yet: the service waits to enter
+// each of them at its window.
 #ifndef ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
 #define ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
 
@@ -23,31 +23,31 @@ namespace rocattach {
 class AwaitedStarts {
  public:
   struct Functions {
-    // The process lives and has opened its window: its verdict comes from there.
+    // True if the process lives and has opened its window, which brings its verdict.
     std::function<bool(pid_t)> has_window;
     std::function<absl::StatusOr<RuntimeStart>(pid_t)> read_start;
     std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks;
     // Milliseconds.
     std::function<uint64_t()> now;
   };
-  // What has become of them since the last look.
+  // Changes since the last Poll().
   struct Changes {
-    // It has started its runtime without a window: before the probe was in place, or
-    // from a copy that has none.
+    // Processes that have started their runtime without a window: before the probe was
+    // in place, or from a copy that has none.
     std::vector<pid_t> started;
-    // It has loaded a copy of the runtime, which may need a probe. Once for each.
+    // Processes that have loaded a copy of the runtime, which may need a probe; once.
     std::vector<pid_t> loaded;
-    // It will not be attached to any more, with the reason.
+    // Processes that will not be attached to any more, with the reason.
     std::map<pid_t, absl::Status> given_up;
   };
 
-  // `timeout_msec`: how long each is waited for; 0: without a limit.
+  // `timeout_msec`: time limit for waiting for each process; 0: no limit.
   AwaitedStarts(Functions functions, uint64_t timeout_msec)
       : functions_(std::move(functions)), timeout_msec_(timeout_msec) {}
 
   void Add(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process has opened its window, whichever it is.
-  void NoteWindow(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Called when any process has opened its window, also one that is not awaited.
+  void OnWindow(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
   Changes Poll() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -55,17 +55,17 @@ class AwaitedStarts {
   struct Awaited {
     uint64_t start_ticks = 0;
     uint64_t since = 0;
-    // It has ended. News of a window that came before may be on the way.
+    // True if it has ended; the event of an earlier window may still be on the way.
     bool gone = false;
     bool loaded = false;
-    // Since when it is not known whether its runtime has started; 0: it is known.
+    // When it became unknown whether its runtime has started; 0: it is known.
     uint64_t unknown_since = 0;
   };
 
-  // While a runtime is being loaded its state is not known. Later, it never will be.
+  // A runtime's state is unknown while it is being loaded. After this time it stays so.
   static constexpr uint64_t kLoadingMsec = 1000;
 
-  // The runtime's state has been unknown for so long that it counts as started.
+  // True if the runtime's state has been unknown for so long that it counts as started.
   bool HasSettled(RuntimeStart start, Awaited* awaited) const;
 
   const Functions functions_;

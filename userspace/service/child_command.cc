@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
     // run unprofiled if the service ended before this.
     if (getppid() != parent) _exit(127);
     descriptors.Restore();
-    // Where there is no standard error, what it writes is lost rather than mixed into
-    // the recording.
+    // If there is no standard error, the command's output is lost rather than mixed
+    // into the recording.
     if (output == Output::kStandardError && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
       close(STDOUT_FILENO);
     }

@@ -18,22 +18,22 @@ namespace rocattach {
 // The child outlives this object.
 class ChildCommand {
  public:
-  // Where its standard output goes.
+  // Destination of its standard output.
   enum class Output {
     kInherited,
-    kStandardError,  // the recording has standard output
+    kStandardError,  // the recording uses standard output
   };
 
-  // Forks and execs; an error has exec's errno as its code. The child gets the original
-  // limit of descriptors back.
+  // Forks and execs; an error has exec's errno as its code. The original limit of
+  // descriptors is restored in the child.
   static absl::StatusOr<std::unique_ptr<ChildCommand>> Start(
       const std::vector<std::string>& command, const DescriptorLimit& descriptors,
       Output output = Output::kInherited);
 
   pid_t pid() const { return pid_; }
-  // Readable when it has ended; -1 if there is none.
+  // Readable when the child has ended; -1 if there is no pidfd.
   int pidfd() const { return pidfd_.get(); }
-  // Its status as wait(2) gives it, once it has ended.
+  // The child's status as wait(2) returns it, once it has ended.
   std::optional<int> TryWait() const;
 
  private:

@@ -6,28 +6,27 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/gpus/kfd_processes.h"
 
 namespace rocattach {
 namespace {
 
-// How long Stop() waits for a reading.
-constexpr absl::Duration kStopTimeout = absl::Seconds(1);
+// Maximum time for which Stop() waits for a reading.
+constexpr absl::Duration kScanStopTimeout = absl::Seconds(1);
 
 }  // namespace
 
-// Belongs to the thread too, which may be left behind.
+// Shared with the thread, which may be left behind.
 struct DriverProcessScan::State {
   explicit State(Options given)
       : options(std::move(given)), begin_ticks(options.boot_ns() / ClockTickNs()) {}
 
   enum class Standing {
-    kSettled,  // from before, unwanted, or noted
-    kNew,      // seen once: news of its window may be on the way
+    kSettled,  // older than the service, unwanted, or reported
+    kNew,      // seen once: the event of its window may be on the way
   };
 
-  // One reading. False if it was stopped meanwhile.
+  // Performs one reading. False if it was stopped meanwhile.
   bool Look(bool first) ABSL_LOCKS_EXCLUDED(callbacks);
   Standing Judge(const ProcessId& process, bool first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(callbacks);
@@ -46,7 +45,7 @@ DriverProcessScan::State::Standing DriverProcessScan::State::Judge(
   if (before == known.end()) return Standing::kNew;
   if (before->second == Standing::kSettled) return Standing::kSettled;
   const bool wanted = options.wanted == nullptr || options.wanted(process.pid);
-  if (wanted && options.note(process) && options.enter_late != nullptr) {
+  if (wanted && options.on_driver_use(process) && options.enter_late != nullptr) {
     options.enter_late(process);
   }
   return Standing::kSettled;
@@ -59,13 +58,13 @@ bool DriverProcessScan::State::Look(bool first) {
   if (listed.ok()) {
     for (pid_t pid : listed->pids) {
       const auto ticks = options.read_start_ticks(pid);
-      // One of another PID namespace, or it has just ended.
+      // Fails for a process of another PID namespace, or one that has just ended.
       if (ticks.ok()) processes.push_back({pid, *ticks});
     }
   }
   absl::MutexLock calling(&callbacks);
   if (stopped) return false;
-  // What the driver does not list any more is forgotten.
+  // Processes that the driver no longer lists are forgotten.
   std::map<ProcessId, Standing> now;
   for (const ProcessId& process : processes) now[process] = Judge(process, first);
   known = std::move(now);
@@ -74,7 +73,7 @@ bool DriverProcessScan::State::Look(bool first) {
 
 DriverProcessScan::DriverProcessScan(Options options)
     : state_(std::make_shared<State>(std::move(options))),
-      thread_("rwa-driver", kStopTimeout,
+      thread_("rwa-driver", kScanStopTimeout,
               [state = state_](const DetachableThread::StopToken& stop) {
                 for (bool first = true; state->Look(first); first = false) {
                   if (stop.WaitFor(state->options.period)) break;

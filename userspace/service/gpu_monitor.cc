@@ -15,19 +15,11 @@
 namespace rocattach {
 namespace {
 
-// How long Stop() waits for a reading.
+// Maximum time for which Stop() waits for a reading.
 constexpr absl::Duration kStopTimeout = absl::Seconds(2);
 
-// A process whose control groups or environment cannot be read is tried again so often.
+// Maximum number of times that a process's control groups and environment are read.
 constexpr int kMostReads = 5;
-
-// A process whose workload is looked for.
-struct Known {
-  WorkloadIdentity workload;
-  int reads = 0;         // that were tried
-  bool is_read = false;  // all that is in the process
-  bool complete = false;
-};
 
 // Pods that have processes on a GPU, by its key.
 using PodsByGpu = std::map<std::string, std::set<std::string>>;
@@ -44,14 +36,22 @@ void SetFailures(const GpuReadFailures& failures, NodeSnapshot* snapshot) {
 
 }  // namespace
 
-// Belongs to the thread too, which may be left behind.
+// Shared with the thread, which may be left behind.
 struct GpuMonitor::State {
+  // A process whose workload is being determined.
+  struct Known {
+    WorkloadIdentity workload;
+    int reads = 0;         // attempts
+    bool is_read = false;  // completely
+    bool complete = false;
+  };
+
   explicit State(Options given)
       : options(std::move(given)), reader(options.roots, options.limits) {}
 
-  // One reading. False if the monitor has been stopped meanwhile.
+  // Performs one reading. False if the monitor has been stopped meanwhile.
   bool Round(bool everyone) ABSL_LOCKS_EXCLUDED(callbacks, mutex);
-  // Reads what is in the process, unless that has been done.
+  // Reads the workload that the process itself shows, unless that has been done.
   void ReadOnce(const ProcessId& process, Known* known) const;
   // The workloads of all processes of a reading.
   std::map<ProcessId, WorkloadIdentity> FindWorkloads(const GpuUsage& usage)
@@ -64,7 +64,7 @@ struct GpuMonitor::State {
   std::map<ProcessId, Known> workloads;  // the thread's
   bool failure_said = false;             // the thread's
 
-  // Held while functions of the options are called; before `mutex`.
+  // Held while functions of the options are called; acquired before `mutex`.
   absl::Mutex callbacks;
   bool stopped ABSL_GUARDED_BY(callbacks) = false;
   mutable absl::Mutex mutex;
@@ -77,7 +77,7 @@ std::vector<const GpuDevice*> GpuMonitor::State::DevicesOf(
   std::vector<const GpuDevice*> devices;
   for (const GpuDevice& device : usage.devices) {
     const auto use = process.gpus.find(device.key);
-    // Every process that computes is in the files of every GPU that it can see.
+    // Every process that computes is listed for every GPU that it can see, used or not.
     if (use != process.gpus.end() && use->second.vram_bytes().value_or(0) > 0) {
       devices.push_back(&device);
     }
@@ -90,7 +90,7 @@ void GpuMonitor::State::ReadOnce(const ProcessId& process, Known* known) const {
   WorkloadReading reading;
   auto read = ReadWorkload(process, options.roots.proc, &reading);
   ++known->reads;
-  // It lives: the driver has just said so.
+  // The process is alive: the driver has just listed it.
   known->is_read = known->reads >= kMostReads || (read.ok() && !reading.unreadable);
   if (read.ok()) known->workload = *std::move(read);
 }

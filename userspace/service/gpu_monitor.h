@@ -1,4 +1,4 @@
-// Reads what the kernel driver says of GPUs and their processes, again and again.
+// Periodically reads what the kernel driver reports about GPUs and their processes.
 #ifndef ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
 #define ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
 
@@ -18,26 +18,26 @@
 
 namespace rocattach {
 
-// On a thread of its own, because a driver whose GPU hangs keeps its readers waiting.
+// Runs on a thread of its own, because a driver whose GPU hangs blocks its readers.
 class GpuMonitor {
  public:
   struct Options {
     GpuRoots roots;
     GpuReaderLimits limits;
     absl::Duration period = absl::Seconds(5);
-    // Every so many readings, all processes of the machine are looked at; 0: never, only
-    // those that compute.
+    // One reading in so many looks at all processes of the machine, the others only at
+    // those that compute; 0: all readings do the latter.
     int everyone_every = 6;
-    // Adds what else can be known of a process's workload, by the GPUs that it uses;
-    // may be null. Does not wait. Returns true if there is nothing more to be found
-    // out. On the monitor's thread.
+    // Completes a process's workload, by the GPUs that it uses; may be null. Does not
+    // wait. Returns true if nothing more can be found out. Called on the monitor's
+    // thread.
     std::function<bool(const WorkloadQuestion&, WorkloadIdentity*)> complete;
-    // Called with each workload that something was added to; may be null. On the
+    // Called with each workload to which something was added; may be null. On the
     // monitor's thread.
     std::function<void(const ProcessId&, const WorkloadIdentity&)> on_workload;
     // Called with each reading; may be null. On the monitor's thread.
     std::function<void(const GpuUsage&)> on_reading;
-    // Called with the first failure of each source; may be null. On the monitor's thread.
+    // Called with the first failure of each source; may be null. On the same thread.
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
   };
 
@@ -48,8 +48,8 @@ class GpuMonitor {
   // Adds the last reading, if it is not too old. Any thread; does not wait for the
   // driver.
   void AddTo(NodeSnapshot* snapshot) const;
-  // No function of the options is called afterwards. A reading that does not come to
-  // its end is left behind.
+  // No function of the options is called afterwards. A reading that does not finish is
+  // left behind.
   void Stop();
 
  private:

@@ -1,4 +1,4 @@
-// Notes in the history what the recorder reports, and passes it on.
+// Adds the recorder's reports to the history, and passes them on.
 #ifndef ROCATTACH_USERSPACE_SERVICE_HISTORY_OBSERVER_H_
 #define ROCATTACH_USERSPACE_SERVICE_HISTORY_OBSERVER_H_
 
@@ -22,13 +22,13 @@ class HistoryObserver : public RecorderObserver {
       : history_(history), next_(next), on_verdict_(std::move(on_verdict)) {}
 
   void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override {
-    history_->NoteVerdict(process, verdict);
+    history_->OnVerdict(process, verdict);
     if (next_ != nullptr) next_->OnVerdict(process, verdict);
     on_verdict_(verdict, static_cast<pid_t>(process.pid()));
   }
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override {
-    history_->NoteEnd(process, end);
+    history_->OnEnd(process, end);
     if (next_ != nullptr) next_->OnEnd(process, end, account);
   }
   void OnNotBelievable(const v1::Process& process, const std::string& why) override {

@@ -5,7 +5,7 @@
 namespace rocattach {
 namespace {
 
-// What is newer counts, as far as it is known.
+// Newer values replace older ones, unless they are unknown.
 void Merge(const WorkloadIdentity& now, WorkloadIdentity* known) {
   for (std::string WorkloadIdentity::*field :
        {&WorkloadIdentity::executable, &WorkloadIdentity::container_id,
@@ -21,25 +21,25 @@ void Merge(const WorkloadIdentity& now, WorkloadIdentity* known) {
 
 }  // namespace
 
-void KnownWorkloads::NoteOfWindow(const ProcessId& process,
-                                  const WorkloadIdentity& workload) {
-  Note(process, workload, /*has_window=*/true);
+void KnownWorkloads::AddFromWindow(const ProcessId& process,
+                                   const WorkloadIdentity& workload) {
+  Add(process, workload, /*has_window=*/true);
 }
 
-void KnownWorkloads::NoteOfGpus(const ProcessId& process,
-                                const WorkloadIdentity& workload) {
-  Note(process, workload, /*has_window=*/false);
+void KnownWorkloads::AddFromGpus(const ProcessId& process,
+                                 const WorkloadIdentity& workload) {
+  Add(process, workload, /*has_window=*/false);
 }
 
-void KnownWorkloads::Note(const ProcessId& process, const WorkloadIdentity& workload,
-                          bool has_window) {
+void KnownWorkloads::Add(const ProcessId& process, const WorkloadIdentity& workload,
+                         bool has_window) {
   absl::MutexLock lock(&mutex_);
   auto [found, is_new] = entries_.try_emplace(process);
   Entry& entry = found->second;
   if (is_new) entry.place = order_.insert(order_.end(), process);
   const WorkloadIdentity before = entry.workload;
   Merge(workload, &entry.workload);
-  // It may have executed another program since its GPUs were looked at first.
+  // The process may have executed another program since its GPUs were first looked at.
   if (!has_window && !before.executable.empty()) {
     entry.workload.executable = before.executable;
   }

@@ -1,4 +1,4 @@
-// Joins what several readers find out of one process's workload.
+// Merges what several readers find out about the workload of a process.
 #ifndef ROCATTACH_USERSPACE_SERVICE_KNOWN_WORKLOADS_H_
 #define ROCATTACH_USERSPACE_SERVICE_KNOWN_WORKLOADS_H_
 
@@ -15,23 +15,23 @@
 
 namespace rocattach {
 
-// What was read when a process opened its window, and what its GPUs show later, must
-// not replace each other. Thread-safe.
+// The workload that was read when a process opened its window, and the one that its
+// GPUs show later, must not replace each other. Thread-safe.
 class KnownWorkloads {
  public:
-  // Processes; those that were noted first are forgotten first.
+  // Maximum number of processes; those that were added first are forgotten first.
   static constexpr size_t kMost = 8192;
-  // Does not wait. Called with a lock held, so that what is newer comes later.
+  // Does not wait. Called with a lock held, so that a newer workload comes later.
   using PublishFunction =
       std::function<void(const ProcessId&, const WorkloadIdentity&)>;
 
   explicit KnownWorkloads(PublishFunction publish) : publish_(std::move(publish)) {}
 
-  // Of a process that has opened a window: it is published.
-  void NoteOfWindow(const ProcessId& process, const WorkloadIdentity& workload)
+  // Adds the workload of a process that has opened a window, and publishes it.
+  void AddFromWindow(const ProcessId& process, const WorkloadIdentity& workload)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of any process that uses a GPU: published if, or once, it has opened a window.
-  void NoteOfGpus(const ProcessId& process, const WorkloadIdentity& workload)
+  // The same for any process that uses a GPU; published once it has opened a window.
+  void AddFromGpus(const ProcessId& process, const WorkloadIdentity& workload)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -40,7 +40,7 @@ class KnownWorkloads {
     bool published = false;
     std::list<ProcessId>::iterator place;  // in order_
   };
-  void Note(const ProcessId& process, const WorkloadIdentity& workload, bool has_window)
+  void Add(const ProcessId& process, const WorkloadIdentity& workload, bool has_window)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const PublishFunction publish_;

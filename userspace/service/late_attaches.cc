@@ -16,10 +16,10 @@ absl::Status EndedBeforeAttach(pid_t pid) {
 
 namespace {
 
-// Processes that were retried and are remembered.
+// Maximum number of retried processes that are remembered.
 constexpr size_t kMostRetried = 4096;
 
-// Those that have not ended.
+// The processes that have not ended.
 std::vector<pid_t> Living(const std::vector<ProcessId>& processes) {
   std::vector<pid_t> living;
   for (const ProcessId& process : processes) {
@@ -81,7 +81,7 @@ bool LateAttaches::Stop(absl::Duration patience) {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  // It waits for no process.
+  // This thread waits for no process.
   if (thread_.joinable()) thread_.join();
   return threads_.Stop(patience);
 }
@@ -92,7 +92,7 @@ void LateAttaches::ReportDone(const std::map<pid_t, absl::Status>& failed,
   done_(failed, is_last);
 }
 
-// Those of one user. Answered in any case: a batch that never begins is destroyed.
+// The requested processes of one user. Reports even if it never begins: when destroyed.
 class LateAttaches::Batch {
  public:
   Batch(LateAttaches* late, std::vector<pid_t> pids,
@@ -116,7 +116,7 @@ class LateAttaches::Batch {
 
   LateAttaches* const late_;
   const std::vector<pid_t> pids_;
-  const std::shared_ptr<std::atomic<size_t>> left_;  // batches of the request
+  const std::shared_ptr<std::atomic<size_t>> left_;  // batches without a report
   bool begun_ = false;
 };
 
@@ -148,7 +148,7 @@ void LateAttaches::Run() {
     }
     if (report) AttachRequested(requested);
     for (const auto& [uid, pids] : ByUser(retried)) {
-      // What cannot be entered has had its verdict at its window.
+      // A process that cannot be entered has had its verdict at its window.
       (void)threads_.Run(uid, [this, pids = pids] { (void)attach_(pids); });
     }
     for (const auto& [uid, pids] : ByUser(entered)) {

@@ -1,5 +1,5 @@
-// The late attaches of a service: of each user one batch after the other, on a thread of
-// the user's, because a process can keep whoever reads it waiting.
+// The late attaches of a service: for each user one batch after the other, on a thread
+// of that user, because a process can block its reader.
 #ifndef ROCATTACH_USERSPACE_SERVICE_LATE_ATTACHES_H_
 #define ROCATTACH_USERSPACE_SERVICE_LATE_ATTACHES_H_
 
@@ -20,7 +20,7 @@
 
 namespace rocattach {
 
-// Why a process was not attached to at the end of a recording.
+// The status of a process that was not attached to before the recording ended.
 absl::Status EndedBeforeAttach(pid_t pid);
 
 class LateAttaches {
@@ -29,32 +29,32 @@ class LateAttaches {
   // reason. Processes of several users are attached to at the same time.
   using AttachFunction =
       std::function<std::map<pid_t, absl::Status>(const std::vector<pid_t>&)>;
-  // After a batch that the user asked for.
+  // Called after a batch that the user requested.
   using DoneFunction =
       std::function<void(const std::map<pid_t, absl::Status>&, bool is_last)>;
   using FailedFunction = std::function<void(const std::map<pid_t, absl::Status>&)>;
 
-  // `done`: after a Request(), with is_last for the last of its users; `failed`: after
-  // an Enter() that failed. One call of them at a time.
+  // `done` is called after each batch of a Request(), with is_last for the last one;
+  // `failed` is called after an Enter() that failed. One call at a time.
   LateAttaches(AttachFunction attach, DoneFunction done,
                FailedFunction failed = nullptr);
   // Stops.
   ~LateAttaches();
 
-  // Processes that the user asked for; together with those of a request that has not
-  // begun.
+  // Attaches to processes that the user requested, together with those of an earlier
+  // request that has not begun.
   void Request(std::vector<pid_t> pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process that could not be entered at its window. Once for each process: what
-  // cannot be entered late either stays as it is.
+  // Enters a process late that could not be entered at its window. Once for each
+  // process: if it cannot be entered late either, nothing changes.
   void Retry(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process whose runtime started before its copy had a probe. `failed_` is told if
-  // it cannot be entered.
+  // Enters a process whose runtime started before its copy had a probe. `failed_` is
+  // called if it cannot be entered.
   void Enter(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Finishes the current batches. Of the others, those that the user asked for are
-  // CANCELLED. False if a batch is not finished within `patience`: this object, and what
-  // the functions use, must not be destroyed then.
+  // Finishes the current batches. In the others, processes that the user requested are
+  // CANCELLED. Returns false if a batch is not finished within `patience`: then this
+  // object, and what the functions use, must not be destroyed.
   bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Processes that have kept their thread for longer than this.
+  // Number of processes that have kept their thread for longer than this.
   size_t Kept(absl::Duration than) const { return threads_.Kept(than); }
 
  private:

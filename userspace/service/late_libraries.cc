@@ -19,15 +19,15 @@
 namespace rocattach {
 namespace {
 
-// Of the sweep of all processes, which takes some milliseconds.
+// Time limit for the sweep of all processes, which takes some milliseconds.
 constexpr absl::Duration kSweepPatience = absl::Seconds(2);
 constexpr int kReadersPerUser = 2;
 
 using MappedFiles = std::set<std::pair<dev_t, ino_t>>;
 
-// The files whose code some process has mapped. One that keeps whoever reads it waiting
-// counts as one that has mapped none: otherwise one user could keep the probes of all
-// others in place, of which there is a limited number.
+// The files whose code some process has mapped. A process that blocks its reader counts
+// as having mapped none: otherwise one user could keep the probes of all others in
+// place, and their number is limited.
 MappedFiles ReadMappedFiles(UserThreads* threads) {
   struct Found {
     absl::Mutex mutex;
@@ -48,9 +48,9 @@ MappedFiles ReadMappedFiles(UserThreads* threads) {
   return found->files;
 }
 
-// Removes from `copies` those that a process has mapped. Devices are compared as maps
-// show them: inodes alone are the same in many containers, whose file systems all begin
-// to count at the same number.
+// Removes from `copies` those that a process has mapped. Compares devices as maps show
+// them, because inodes alone are the same in many containers: their file systems all
+// begin to count at the same number.
 void KeepUnmapped(UserThreads* threads, std::vector<KnownLibraries::Entry>* copies) {
   const MappedFiles mapped = ReadMappedFiles(threads);
   std::erase_if(*copies, [&mapped](const KnownLibraries::Entry& entry) {
@@ -77,8 +77,8 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
   LibraryDiscoveryOptions discovery;
   discovery.hold = options.hold;
   discovery.hold_timeout_msec = options.hold_timeout_msec;
-  // Where the device of a mapping is not that of its file, as on btrfs, the first
-  // process is stopped and the copy found to be known.
+  // If the device of a mapping is not that of its file, as on btrfs, the first process
+  // is stopped, and then the copy turns out to be known.
   for (const KnownLibraries::Entry& entry : libraries->ProbedAtStart()) {
     discovery.known.push_back({entry.copy->device, entry.copy->inode, entry.cookie});
   }
@@ -117,8 +117,8 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
   return absl::OkStatus();
 }
 
-void LateLibraries::NoteWindow(const rocattach_event& event) {
-  expected_.NoteWindow(
+void LateLibraries::OnWindow(const rocattach_event& event) {
+  expected_.OnWindow(
       ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns));
 }
 

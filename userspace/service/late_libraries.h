@@ -27,17 +27,17 @@ struct LateLibrariesOptions {
   uint32_t hold_timeout_msec = 250;
   std::function<bool(pid_t)> wanted;
   std::function<void(pid_t, uid_t)> on_mapped;
-  // A process that started its runtime before its copy had a probe; null: it is only
-  // counted.
+  // Called for a process that started its runtime before its copy had a probe; null: it
+  // is only counted.
   std::function<void(const ProcessId&)> enter_late;
 };
 
-// Puts probes on them before their hsa_init can be called, removes them when nobody
-// needs them any more, and counts what was missed nevertheless.
+// Probes these copies before their hsa_init can be called, removes probes that no
+// process needs any more, and counts windows that were missed nevertheless.
 class LateLibraries {
  public:
-  // Mappings from here on are seen by Start(). `probe` must outlive it.
-  // `on_missed` as ExpectedWindows::Functions has it.
+  // Start() sees mappings from here on. `probe` must outlive this object. For
+  // `on_missed` see ExpectedWindows::Functions.
   explicit LateLibraries(
       KernelProbe* probe,
       std::function<void(const ProcessId&, MissReason)> on_missed = nullptr);
@@ -45,23 +45,21 @@ class LateLibraries {
 
   // `libraries` must outlive it.
   absl::Status Start(LateLibrariesOptions options, ProbedLibraries* libraries);
-  // A window was seen.
-  void NoteWindow(const rocattach_event& event);
-  // A process is known to have none.
-  void NotePassed(const ProcessId& process) { expected_.NoteWindow(process); }
-  // As ExpectedWindows has it.
-  bool NoteDriverUse(const ProcessId& process) {
-    return expected_.NoteDriverUse(process);
-  }
-  // These probes are not in place any more.
+  // Called when a window was seen.
+  void OnWindow(const rocattach_event& event);
+  // Called when a process is known to have no window.
+  void OnPassed(const ProcessId& process) { expected_.OnWindow(process); }
+  // See ExpectedWindows.
+  bool OnDriverUse(const ProcessId& process) { return expected_.OnDriverUse(process); }
+  // Forgets probes that are not in place any more.
   void Forget(const std::vector<uint64_t>& cookies);
-  // Stops looking. False if this object, `libraries` and `probe` are still in use, see
-  // LibraryDiscovery::Stop().
+  // Stops the discovery. Returns false if this object, `libraries` and `probe` are
+  // still in use, see LibraryDiscovery::Stop().
   bool Stop(absl::Duration patience);
-  // After Stop() and after all windows have been noted: settles what is open.
+  // Settles what is open; after Stop() and after OnWindow() for all windows.
   MissedWindows Finish();
   MissedWindows missed() const { return expected_.missed(); }
-  // All 0 before Start(). Any thread, also while it starts.
+  // All 0 before Start(). Any thread, also during Start().
   DiscoveryCounts counts() const {
     const LibraryDiscovery* discovery = counting_.load();
     return discovery == nullptr ? DiscoveryCounts() : discovery->counts();
@@ -73,7 +71,7 @@ class LateLibraries {
   UserThreads sweepers_;
   ExpectedWindows expected_;
   std::unique_ptr<LibraryDiscovery> discovery_;
-  std::atomic<const LibraryDiscovery*> counting_ = nullptr;  // it, once it has started
+  std::atomic<const LibraryDiscovery*> counting_ = nullptr;  // discovery_, once started
 };
 
 }  // namespace rocattach

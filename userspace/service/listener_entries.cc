@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-// How long the end waits for a process to answer: what rocprofiler-sdk still delivers
+// Time limit for a process to answer at the end: what rocprofiler-sdk still delivers
 // takes milliseconds, or a few seconds on a busy machine.
 constexpr uint32_t kDetachMsec = 5'000;
 constexpr uint64_t kLastEntryNs = 2'000'000'000;

@@ -1,4 +1,4 @@
-// Enters processes through the thread that they have for attachers.
+// Enters processes through their listener, the thread that waits for attachers.
 #ifndef ROCATTACH_USERSPACE_SERVICE_LISTENER_ENTRIES_H_
 #define ROCATTACH_USERSPACE_SERVICE_LISTENER_ENTRIES_H_
 
@@ -22,7 +22,7 @@
 namespace rocattach {
 
 // One session of rocprofiler-register for each process. Thread-safe: the calls for a
-// process come one at a time. No process waits for another one's answer when they end.
+// process come one at a time. At the end no process waits for another one's answer.
 class ListenerEntries : public SdkEntry {
  public:
   ListenerEntries() = default;
@@ -34,18 +34,18 @@ class ListenerEntries : public SdkEntry {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Begins to end the sessions, each on a thread of its own, which first runs `before`
-  // (may be null). None begins any more, and one that is beginning is not waited for
-  // much longer. Does not wait.
+  // (may be null). From then on no session begins, and one that is just beginning is
+  // not waited for much longer. Does not wait.
   void BeginDetach(const std::function<void(pid_t)>& before)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends all sessions: what the SDK has not delivered yet is in the rings when this
-  // returns, of those that have answered in time. After the last call of SdkEntry.
+  // Ends all sessions. When this returns, the rings contain what the SDK still had to
+  // deliver, for processes that answered in time. After the last call of SdkEntry.
   void DetachAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  std::atomic<uint64_t> ending_ns_ = 0;  // since when; 0: they are not ending
+  std::atomic<uint64_t> ending_ns_ = 0;  // when the end began; 0: it has not begun
   absl::Mutex mutex_;
-  // Of the processes that may be entered.
+  // The sessions of processes that may be entered.
   std::map<pid_t, std::shared_ptr<ListenerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
   std::map<pid_t, std::shared_ptr<ListenerSession>> entered_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);

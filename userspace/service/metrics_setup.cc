@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
 
-// How long counters are measured in each period, and at which interval they are read,
-// which is also when another pass is due.
+// Time for which counters are measured in each period, and the interval at which they
+// are read and the next pass is due.
 constexpr uint64_t kMetricsCountingNs = 1'000'000'000;
 constexpr uint64_t kMetricsSampleNs = 100'000'000;
 
@@ -56,7 +55,7 @@ absl::Status CountForMetrics(const WatcherOptions& options, SessionService* sess
   spec.kind = FilterKind::kCountersSampler;
   spec.counters = {options.metrics_counters};
   spec.sample_interval_ns = kMetricsSampleNs;
-  // What a GPU lacks is left out there.
+  // Counters that a GPU lacks are left out for that GPU.
   spec.optional = options.metrics_counters;
   SessionRequest request;
   request.filters = {std::move(spec)};
@@ -65,9 +64,9 @@ absl::Status CountForMetrics(const WatcherOptions& options, SessionService* sess
   request.yields = true;
   auto session = sessions->Start(std::move(request));
   if (!session.ok()) {
-    return absl::Status(session.status().code(),
-                        absl::StrCat("--metrics-counters: ",
-                                     WithoutStatusName(session.status().message())));
+    return absl::Status(
+        session.status().code(),
+        absl::StrCat("--metrics-counters: ", session.status().message()));
   }
   metrics->AddOwnSession(*session);
   return absl::OkStatus();

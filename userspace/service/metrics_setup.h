@@ -1,4 +1,4 @@
-// What the options of a service request of its metrics.
+// Sets up the metrics that the options of a service request.
 #ifndef ROCATTACH_USERSPACE_SERVICE_METRICS_SETUP_H_
 #define ROCATTACH_USERSPACE_SERVICE_METRICS_SETUP_H_
 
@@ -13,11 +13,11 @@
 
 namespace rocattach {
 
-// Null if nothing reads metrics.
+// Returns null if nothing reads metrics.
 std::unique_ptr<ServiceMetrics> MakeServiceMetrics(const WatcherOptions& options);
 
-// Serves and pushes them from now on. `observer` may be null. An error if it cannot
-// listen, or cannot push at all.
+// Serves and pushes metrics from now on. `observer` may be null. An error if the
+// service cannot listen, or cannot push at all.
 absl::Status PublishMetrics(const WatcherOptions& options, Recorder* recorder,
                             WatcherObserver* observer, ServiceMetrics* metrics);
 

@@ -6,8 +6,8 @@
 namespace rocattach {
 namespace {
 
-// Longer than a process may take to answer, with rocprofiler-sdk added meanwhile. One
-// that ends at once never answers.
+// Longer than a process may take to answer, even if rocprofiler-sdk is added meanwhile.
+// A process that ends at once never answers.
 constexpr uint64_t kPatienceNs = 10'000'000'000;
 
 }  // namespace

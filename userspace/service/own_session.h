@@ -12,14 +12,14 @@
 
 namespace rocattach {
 
-// What became of it.
+// Outcome of the session.
 struct OwnSessionResult {
-  // Processes were asked to do what the options request, and none could.
+  // True if processes were asked to do what the options request, and none could.
   bool session_refused = false;
-  // The options request a session that measures counters or records calls.
+  // True if the options request a session that measures counters or records calls.
   bool session_measures = false;
-  // It collected nothing, because the processes had already done their work: they did
-  // not wait for it long enough.
+  // True if it collected nothing, because the processes had already done their work:
+  // they did not wait for it long enough.
   bool session_too_late = false;
 };
 
@@ -31,13 +31,13 @@ class OwnSession {
 
   uint64_t number() const { return number_; }
 
-  // How many processes have answered whether they do what is requested, or will as soon
-  // as they use the GPU again. As many as there can be if they take too long; that
-  // counts from the first call with `settled`, which means that every process has its
+  // Number of processes that have answered whether they do what is requested, or that
+  // will answer as soon as they use the GPU again. UINT64_MAX if they take too long,
+  // counted from the first call with `settled`, which means that every process has its
   // verdict.
   uint64_t Answers(bool settled, const RunTotals& totals);
 
-  // After the sessions have been closed. `totals` are those of the recording.
+  // Called after the sessions have been closed. `totals` are those of the recording.
   OwnSessionResult Result(const RunTotals& totals) const;
 
  private:

@@ -21,10 +21,10 @@ bool IsDeleted(const LibraryCopy& copy) {
 }  // namespace
 
 // 1. The scan has opened the file and found hsa_init in it.
-// 2. The probe goes to what was opened.
+// 2. The probe is set on the opened file.
 // 3. A file that has changed meanwhile is scanned again: a rename is harmless. If it
-//    was written, the probe may be at any instruction and is removed.
-// 4. The watch reports what is written after it was set.
+//    was written to, the probe may be at any instruction and is removed.
+// 4. The watch, which was added before all that, reports later writes.
 absl::Status ProbedLibraries::ProbeOne(const LibraryCopy& copy, uint64_t cookie,
                                        pid_t mapped_by, LibraryProbes* probes) {
   watch_.Add(cookie, copy.file);
@@ -83,8 +83,8 @@ ProbedLibraries::Mapped ProbedLibraries::ProbeMappedBy(pid_t pid,
   return mapped;
 }
 
-// A copy that is asked for between the first and the last step keeps its probe: it is
-// not retiring any more. One that is asked for later is a new copy.
+// A copy that is requested between the first and the last step keeps its probe: it is
+// not retiring any more. If it is requested later, it counts as a new copy.
 std::vector<uint64_t> ProbedLibraries::RemoveUnused(
     bool all, LibraryProbes* probes,
     const std::function<void(std::vector<KnownLibraries::Entry>*)>& keep_unmapped) {
@@ -169,7 +169,7 @@ std::vector<uint64_t> ProbedLibraries::RemoveWritten(
     {
       absl::MutexLock lock(&mutex_);
       auto found = states_.find(cookie);
-      // One that was rejected is watched as well.
+      // Rejected copies are watched as well.
       if (found == states_.end() || found->second == State::kResists) continue;
       found->second = State::kResists;
     }

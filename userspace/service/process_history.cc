@@ -3,15 +3,15 @@
 #include <utility>
 
 #include "userspace/record/dictionary.h"
-#include "userspace/service/workload_message.h"
+#include "userspace/service/workload_tracking.h"
 
 namespace rocattach {
 namespace {
 
-// Of the map's and the list's nodes.
+// Memory of the nodes of the map and the list.
 constexpr size_t kNodeBytes = 128;
 
-// Bytes of a UTF-8 character that is cut become '?'.
+// Shortens a long text; the bytes of a UTF-8 character that is cut become '?'.
 void Cut(std::string* text) {
   if (text->size() <= ProcessHistory::kMostTextBytes) return;
   *text = CleanText(text->substr(0, ProcessHistory::kMostTextBytes - 3)) + "...";
@@ -22,7 +22,7 @@ ProcessId IdOf(const v1::Process& process) {
   return {static_cast<pid_t>(process.pid()), process.start_ticks()};
 }
 
-// What a process is called may be long, and its arguments may hold secrets.
+// Copies a process without its arguments, which may hold secrets; shortens long names.
 void Keep(const v1::Process& from, v1::Process* to) {
   *to = from;
   to->clear_arguments();
@@ -44,6 +44,12 @@ void Keep(const v1::WindowEvent& from, v1::WindowEvent* to) {
   Cut(collector->mutable_other_tool());
 }
 
+bool IsAttachedTo(const v1::ProcessLife& life) {
+  const auto& verdicts = life.verdicts();
+  return !life.has_end() && !verdicts.empty() &&
+         verdicts.rbegin()->state() == v1::WINDOW_STATE_ATTACHED;
+}
+
 }  // namespace
 
 ProcessHistory::Entry* ProcessHistory::Touch(const ProcessId& process) {
@@ -51,7 +57,7 @@ ProcessHistory::Entry* ProcessHistory::Touch(const ProcessId& process) {
   Entry* entry = &found->second;
   if (is_new) {
     ++seen_;
-    entry->place = order_.insert(order_.end(), process);
+    entry->place = others_.insert(others_.end(), process);
     v1::Process* about = entry->life.mutable_process();
     about->set_pid(static_cast<uint32_t>(process.pid));
     about->set_start_ticks(process.start_ticks);
@@ -63,17 +69,26 @@ void ProcessHistory::Settle(Entry* entry) {
   const size_t now = entry->life.SpaceUsedLong() + kNodeBytes;
   bytes_ = bytes_ - entry->bytes + now;
   entry->bytes = now;
-  while (order_.size() > limits_.processes || bytes_ > limits_.bytes) {
-    const auto oldest = lives_.find(order_.front());
-    bytes_ -= oldest->second.bytes;
-    lives_.erase(oldest);
-    order_.pop_front();
-    ++forgotten_;
+  if (const bool attached = IsAttachedTo(entry->life); attached != entry->is_attached) {
+    entry->is_attached = attached;
+    std::list<ProcessId>& from = attached ? others_ : attached_;
+    std::list<ProcessId>& to = attached ? attached_ : others_;
+    to.splice(to.end(), from, entry->place);
   }
+  while (lives_.size() > limits_.processes || bytes_ > limits_.bytes) ForgetOne();
 }
 
-void ProcessHistory::NoteVerdict(const v1::Process& process,
-                                 const v1::WindowEvent& verdict) {
+void ProcessHistory::ForgetOne() {
+  std::list<ProcessId>& oldest = others_.empty() ? attached_ : others_;
+  const auto found = lives_.find(oldest.front());
+  bytes_ -= found->second.bytes;
+  lives_.erase(found);
+  oldest.pop_front();
+  ++forgotten_;
+}
+
+void ProcessHistory::OnVerdict(const v1::Process& process,
+                               const v1::WindowEvent& verdict) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(IdOf(process));
   Keep(process, entry->life.mutable_process());
@@ -86,7 +101,7 @@ void ProcessHistory::NoteVerdict(const v1::Process& process,
   Settle(entry);
 }
 
-void ProcessHistory::NoteEnd(const v1::Process& process, const v1::ProcessEnd& end) {
+void ProcessHistory::OnEnd(const v1::Process& process, const v1::ProcessEnd& end) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(IdOf(process));
   Keep(process, entry->life.mutable_process());
@@ -94,7 +109,7 @@ void ProcessHistory::NoteEnd(const v1::Process& process, const v1::ProcessEnd& e
   Settle(entry);
 }
 
-void ProcessHistory::NoteNotAttached(const ProcessId& process, absl::string_view why) {
+void ProcessHistory::OnNotAttached(const ProcessId& process, absl::string_view why) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(process);
   *entry->life.mutable_not_attached() = CleanText(why);
@@ -102,16 +117,16 @@ void ProcessHistory::NoteNotAttached(const ProcessId& process, absl::string_view
   Settle(entry);
 }
 
-void ProcessHistory::NoteMissedWindow(const ProcessId& process,
-                                      absl::string_view reason) {
+void ProcessHistory::OnMissedWindow(const ProcessId& process,
+                                    absl::string_view reason) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(process);
   entry->life.set_missed_window(std::string(reason));
   Settle(entry);
 }
 
-void ProcessHistory::NoteWorkload(const ProcessId& process,
-                                  const WorkloadIdentity& workload) {
+void ProcessHistory::SetWorkload(const ProcessId& process,
+                                 const WorkloadIdentity& workload) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(process);
   *entry->life.mutable_workload() = WorkloadToProto(workload);

@@ -2,8 +2,8 @@
 
 namespace rocattach {
 
-RefusalNotices::Due RefusalNotices::Note(uint64_t session, ProcessId target,
-                                         const std::string& why, uint64_t period) {
+RefusalNotices::Due RefusalNotices::Add(uint64_t session, ProcessId target,
+                                        const std::string& why, uint64_t period) {
   auto [entry, is_new] = last_.try_emplace({session, target});
   const bool other_reason = is_new || entry->second.why != why;
   if (!other_reason && entry->second.period == period) return {};

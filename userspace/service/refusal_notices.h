@@ -1,4 +1,4 @@
-// Which refusals of sessions have been reported already.
+// Remembers which refusals of sessions have been reported already.
 #ifndef ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
 #define ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
 
@@ -20,10 +20,10 @@ class RefusalNotices {
     bool people = false;  // and show it
   };
 
-  // The process refuses session `session` in its `period`th period; the returned
-  // actions count as done.
-  Due Note(uint64_t session, ProcessId target, const std::string& why, uint64_t period);
-  // The session is over.
+  // Adds the refusal of session `session` by the process in its `period`th period; the
+  // returned actions count as done.
+  Due Add(uint64_t session, ProcessId target, const std::string& why, uint64_t period);
+  // Called when the session is over.
   void Forget(uint64_t session);
 
  private:

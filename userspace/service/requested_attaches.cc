@@ -9,7 +9,7 @@ void RequestedAttaches::Add(const std::vector<pid_t>& pids) {
   for (pid_t pid : pids) awaited_[pid] = {now_(), 0};
 }
 
-void RequestedAttaches::NoteVerdict(pid_t pid, bool retried) {
+void RequestedAttaches::OnVerdict(pid_t pid, bool retried) {
   absl::MutexLock lock(&mutex_);
   const auto found = awaited_.find(pid);
   if (found == awaited_.end()) return;

@@ -1,4 +1,4 @@
-// The running processes that were asked for, and whether each of them has its verdict:
+// The running processes that the user named, and whether each of them has its verdict:
 // the duration of a recording counts from then on.
 #ifndef ROCATTACH_USERSPACE_SERVICE_REQUESTED_ATTACHES_H_
 #define ROCATTACH_USERSPACE_SERVICE_REQUESTED_ATTACHES_H_
@@ -19,31 +19,31 @@ namespace rocattach {
 // Thread-safe.
 class RequestedAttaches {
  public:
-  // `now`: milliseconds of a clock that does not go back.
+  // `now`: milliseconds of a monotonic clock.
   explicit RequestedAttaches(std::function<uint64_t()> now) : now_(std::move(now)) {}
 
-  // These are being attached to.
+  // Adds processes that are being attached to.
   void Add(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A verdict has come; of other processes too. `retried`: the attach will be tried once
-  // more, so that this is not the last one.
-  void NoteVerdict(pid_t pid, bool retried) ABSL_LOCKS_EXCLUDED(mutex_);
-  // There will be no verdict: the process cannot be attached to, or not now.
+  // Called for each verdict, also one of another process. `retried`: the attach will be
+  // tried once more, so this verdict is not the last one.
+  void OnVerdict(pid_t pid, bool retried) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Called if there will be no verdict: the process cannot be attached to, or not now.
   void Remove(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Those that have been awaited for so long, while none of the others was settled
-  // either: they are attached to one after the other. They are not awaited any more.
+  // Stops awaiting, and returns, the processes that have been awaited for this long
+  // while no other was settled either: they are attached to one after the other.
   std::vector<pid_t> TakeOverdue(uint64_t msec) ABSL_LOCKS_EXCLUDED(mutex_);
-  // No verdict is awaited.
+  // True if no verdict is awaited.
   bool settled() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // How long a retry may take to bring another verdict.
+  // Maximum time in which a retry can bring another verdict.
   static constexpr uint64_t kRetryMsec = 3000;
 
   const std::function<uint64_t()> now_;
   mutable absl::Mutex mutex_;
   struct Awaited {
     uint64_t since = 0;
-    uint64_t until = 0;  // when it no longer counts; 0: not before its verdict
+    uint64_t until = 0;  // when it stops counting; 0: not before its verdict
   };
   std::map<pid_t, Awaited> awaited_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_settled_ ABSL_GUARDED_BY(mutex_) = 0;

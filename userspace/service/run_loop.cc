@@ -13,7 +13,7 @@ namespace rocattach {
 namespace {
 
 constexpr int kTickMsec = 500;
-// While processes are waited for.
+// Used while processes are awaited.
 constexpr int kAwaitedTickMsec = 100;
 
 }  // namespace

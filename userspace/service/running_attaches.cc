@@ -10,8 +10,8 @@
 namespace rocattach {
 namespace {
 
-// An attempt takes some milliseconds besides the wait for a call, and some hundred on a
-// crowded machine. One that ends later counts all the same.
+// An attempt takes some milliseconds besides the wait for a call, and some hundred
+// milliseconds on a busy machine. One that ends later still counts.
 constexpr uint64_t kMostEnteringMsec = 10'000;
 
 }  // namespace
@@ -34,7 +34,7 @@ RunningAttaches::RunningAttaches(KernelProbe* probe, ProcessHistory* history,
                 .on_loaded = options_.on_loaded,
                 .on_given_up =
                     [this](pid_t pid, const absl::Status& why) {
-                      NoteNotAttached({{pid, why}});
+                      OnNotAttached({{pid, why}});
                     }}),
       requested_([] { return BootNs() / 1'000'000; }) {}
 
@@ -60,10 +60,10 @@ void RunningAttaches::Start(LateAttaches::AttachFunction attach) {
   attaches_ = std::make_unique<LateAttaches>(
       std::move(attach),
       [this](const std::map<pid_t, absl::Status>& failed, bool is_last) {
-        NoteUnentered(failed);
+        OnUnentered(failed);
         if (is_last && observer_ != nullptr) observer_->OnRunningDone();
       },
-      [this](const std::map<pid_t, absl::Status>& failed) { NoteUnentered(failed); });
+      [this](const std::map<pid_t, absl::Status>& failed) { OnUnentered(failed); });
 }
 
 void RunningAttaches::Attach(const std::vector<pid_t>& pids) {
@@ -89,7 +89,7 @@ void RunningAttaches::GiveUpOverdue(uint64_t msec, absl::Status (*reason)(pid_t 
   std::map<pid_t, absl::Status> overdue;
   for (pid_t pid : requested_.TakeOverdue(msec)) overdue[pid] = reason(pid);
   if (overdue.empty()) return;
-  NoteNotAttached(overdue);
+  OnNotAttached(overdue);
   if (requested_.settled() && observer_ != nullptr) observer_->OnRunningDone();
   changed_.Signal();
 }
@@ -125,12 +125,12 @@ void RunningAttaches::Enter(const ProcessId& process) {
 }
 
 void RunningAttaches::Retry(const ProcessId& process) {
-  // The recorder starts first.
+  // The recorder starts before Start() is called.
   if (attaches_ != nullptr) attaches_->Retry(process);
 }
 
-void RunningAttaches::NoteWindow(pid_t pid) {
-  if (options_.wait_for_start) targets_.NoteWindow(pid);
+void RunningAttaches::OnWindow(pid_t pid) {
+  if (options_.wait_for_start) targets_.OnWindow(pid);
 }
 
 void RunningAttaches::OnLateWindow(const rocattach_event& event, bool served) {
@@ -138,38 +138,38 @@ void RunningAttaches::OnLateWindow(const rocattach_event& event, bool served) {
   for (RunningAttacher* attacher : attachers_) attacher->OnLateWindow(event, served);
 }
 
-void RunningAttaches::NoteVerdict(pid_t pid, const v1::WindowEvent& verdict) {
-  targets_.NoteSettled(pid);
-  requested_.NoteVerdict(pid, MayBeEnteredLater(verdict));
+void RunningAttaches::OnVerdict(pid_t pid, const v1::WindowEvent& verdict) {
+  targets_.OnSettled(pid);
+  requested_.OnVerdict(pid, MayBeEnteredLater(verdict));
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED && first_attach_ns_ == 0) {
-    // The verdict may come late. Without a release no thread was stopped.
+    // The verdict may come late. Without a release time no thread was stopped.
     first_attach_ns_ =
         verdict.released_ns() != 0 ? verdict.released_ns() : verdict.time_ns();
   }
   changed_.Signal();
 }
 
-void RunningAttaches::NoteUnentered(const std::map<pid_t, absl::Status>& failed) {
+void RunningAttaches::OnUnentered(const std::map<pid_t, absl::Status>& failed) {
   std::map<pid_t, absl::Status> final;
   for (const auto& [pid, why] : failed) {
     bool is_new = false;
     if (!absl::IsAborted(why) || !targets_.AwaitSafePoint(pid, why, &is_new)) {
-      targets_.NoteSettled(pid);
+      targets_.OnSettled(pid);
       final[pid] = why;
     } else if (is_new && observer_ != nullptr) {
       observer_->OnNotStarted(pid, why, /*awaited=*/true);
     }
     requested_.Remove(pid);
   }
-  NoteNotAttached(final);
+  OnNotAttached(final);
   changed_.Signal();
 }
 
-void RunningAttaches::NoteNotAttached(const std::map<pid_t, absl::Status>& failed) {
+void RunningAttaches::OnNotAttached(const std::map<pid_t, absl::Status>& failed) {
   for (const auto& [pid, status] : failed) {
-    // What has ended meanwhile cannot be told from another process of its number.
+    // A process that has ended meanwhile cannot be told from a later one with its ID.
     if (const auto ticks = ReadStartTicks(pid); ticks.ok()) {
-      history_->NoteNotAttached({pid, *ticks}, status.message());
+      history_->OnNotAttached({pid, *ticks}, status.message());
     }
     if (observer_ != nullptr) observer_->OnNotAttached(pid, status);
   }

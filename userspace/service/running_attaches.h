@@ -1,4 +1,4 @@
-// Attaching to processes that run already.
+// Attaches to processes that are already running.
 #ifndef ROCATTACH_USERSPACE_SERVICE_RUNNING_ATTACHES_H_
 #define ROCATTACH_USERSPACE_SERVICE_RUNNING_ATTACHES_H_
 
@@ -33,23 +33,23 @@
 
 namespace rocattach {
 
-// The processes that the user asked for and their descendants: enters them, waits for
-// those that cannot be entered yet, and knows when each has its verdict. Created before
-// the recorder and the server, and outlives both.
+// Enters the processes that the user named and their descendants, waits for those that
+// cannot be entered yet, and knows when each has its verdict. Created before the
+// recorder and the server, and outlives both.
 class RunningAttaches {
  public:
   struct Options {
-    // For processes that have not started their runtime, or cannot be entered now.
+    // Waits for those that have not started their runtime, or cannot be entered now.
     bool wait_for_start = false;
-    uint32_t wait_timeout_msec = 0;  // 0: without a limit
+    uint32_t wait_timeout_msec = 0;  // 0: no limit
     bool follow_children = false;
-    // How long to wait for a process to call the runtime.
+    // Maximum time to wait for a process to call the runtime.
     uint32_t idle_patience_msec = 0;
-    // Processes may be entered where rocprofiler-sdk waits for tools.
+    // Allows entering processes where rocprofiler-sdk waits for tools.
     bool use_listeners = false;
-    // Whether a process is attached to at all. On a thread of its user's; null: each is.
+    // True if a process may be attached to; null: each may. On a thread of its user.
     std::function<bool(pid_t)> wanted;
-    // A process that is waited for has loaded its runtime.
+    // Called when a process that is waited for has loaded its runtime.
     std::function<void(pid_t)> on_loaded;
   };
 
@@ -57,67 +57,67 @@ class RunningAttaches {
   RunningAttaches(KernelProbe* probe, ProcessHistory* history,
                   WatcherObserver* observer, Options options);
 
-  // Gives windows to those processes that may need one, before probes are in place.
-  // Adds the descendants that exist, if they are wanted.
+  // Gives windows to those of the processes that may need one, before probes are in
+  // place. Adds their existing descendants if these are wanted.
   absl::Status Follow(std::vector<pid_t>* running) { return targets_.Follow(running); }
-  // Attaches can begin from now on. Both must outlive the last Stop().
+  // Attaches can begin from now on. Both arguments must outlive the last Stop().
   void Start(WindowServer* server, KnownLibraries* libraries);
-  // The same with another function that attaches; that must outlive the last Stop().
+  // The same with another attach function, which must outlive the last Stop().
   void Start(LateAttaches::AttachFunction attach);
-  // Enters these as soon as they can be.
+  // Enters these processes as soon as possible.
   void Attach(const std::vector<pid_t>& pids);
-  // Enters those that were waited for, and can be entered now. Gives up on those that
-  // keep the thread waiting that enters them.
+  // Enters processes that were waited for and can be entered now. Gives up on those
+  // that block the thread that enters them.
   void Poll();
-  // Finishes what has begun; what has not is reported as not attached. False if a
+  // Finishes attaches that have begun; reports the others as not attached. False if a
   // process keeps a thread for longer than `patience`, see LateAttaches::Stop().
   bool Stop(absl::Duration patience);
-  // Threads that have been attaching for longer than this.
+  // Number of threads that have been attaching for longer than this.
   size_t KeptThreads(absl::Duration than) const;
-  // Begins to end what was entered through rocprofiler-sdk, without waiting; `before`
-  // runs for each process before its end. The recording has ended.
+  // Begins to detach from processes entered through rocprofiler-sdk, without waiting;
+  // `before` runs for each process before its detach. After the end of the recording.
   void BeginDetachListeners(const std::function<void(pid_t)>& before);
-  // Ends all of it: what the SDK has not delivered yet is in the rings when this
-  // returns. After Stop().
+  // Completes all these detaches: when this returns, the rings contain what the SDK
+  // still had to deliver. After Stop().
   void DetachListeners();
 
-  // A process whose runtime started before its copy had a probe. Any thread.
+  // Enters a process whose runtime started before its copy had a probe. Any thread.
   void Enter(const ProcessId& process);
-  // A process could not be entered at its window, for a reason that may be over soon.
-  // Any thread.
+  // Tries again to enter a process that could not be entered at its window, for a
+  // reason that may be over soon. Any thread.
   void Retry(const ProcessId& process);
-  // A process has opened its window. Any thread.
-  void NoteWindow(pid_t pid);
+  // Called when a process has opened its window. Any thread.
+  void OnWindow(pid_t pid);
   // For WindowServerOptions::on_late_window.
   void OnLateWindow(const rocattach_event& event, bool served)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process has a verdict. On the recorder's thread.
-  void NoteVerdict(pid_t pid, const v1::WindowEvent& verdict);
+  // Called for each verdict of a process. On the recorder's thread.
+  void OnVerdict(pid_t pid, const v1::WindowEvent& verdict);
 
   // True if only followed processes have windows.
   bool follows() const { return targets_.follows(); }
   bool IsFollowed(pid_t pid) const { return targets_.IsFollowed(pid); }
-  // A followed process lives.
+  // True if a followed process lives.
   bool FollowsAny() const { return targets_.FollowsAny(); }
-  // Processes are waited for.
+  // True if processes are waited for.
   bool waits() const { return targets_.waits(); }
-  // Every process has its verdict, or will have none.
+  // True if every process has its verdict, or will have none.
   bool settled() const { return requested_.settled(); }
-  // When the first process was attached to, since which it is recorded; 0: none is.
+  // When the first process was attached to and its recording began; 0: none was.
   uint64_t first_attach_ns() const { return first_attach_ns_; }
-  // Signalled when one of these may have changed; its status is that of the constructor.
+  // Signalled when one of these may have changed. Its status() tells if it was created.
   WakeEvent& changed() { return changed_; }
 
  private:
-  // Those that have had no verdict for so long will not be attached to.
-  // `reason` says why.
+  // Gives up on processes that have been awaited for this long without a verdict.
+  // `reason` makes the status.
   void GiveUpOverdue(uint64_t msec, absl::Status (*reason)(pid_t pid));
-  // Those that are wanted; the others are not awaited any more.
+  // Returns those that are wanted; the others are no longer awaited.
   std::vector<pid_t> Wanted(const std::vector<pid_t>& pids);
-  // Processes that have no window after an attempt, with the reason.
-  void NoteUnentered(const std::map<pid_t, absl::Status>& failed);
-  // These will not be attached to.
-  void NoteNotAttached(const std::map<pid_t, absl::Status>& failed);
+  // Called for processes that have no window after an attempt, with the reason.
+  void OnUnentered(const std::map<pid_t, absl::Status>& failed);
+  // Called for processes that will not be attached to.
+  void OnNotAttached(const std::map<pid_t, absl::Status>& failed);
 
   KernelProbe* const probe_;
   ProcessHistory* const history_;
@@ -127,11 +127,11 @@ class RunningAttaches {
   RequestedAttaches requested_;
   WakeEvent changed_;
   std::atomic<uint64_t> first_attach_ns_ = 0;
-  // From Start() on.
+  // Set from Start() on.
   std::unique_ptr<ListenerEntries> listeners_;
   std::unique_ptr<LateAttaches> attaches_;
   absl::Mutex mutex_;
-  // One for each batch that is under way.
+  // One for each batch that is in progress.
   std::set<RunningAttacher*> attachers_ ABSL_GUARDED_BY(mutex_);
 };
 

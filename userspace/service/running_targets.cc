@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-// A look at a process takes some milliseconds.
+// Reading a process takes some milliseconds.
 constexpr absl::Duration kReadPatience = absl::Seconds(1);
 
 uint64_t NowMsec() {
@@ -59,7 +59,7 @@ absl::Status RunningTargets::FollowOne(pid_t pid) {
   auto ticks = ReadStartTicks(pid);
   auto start = ReadStart(pid);
   if (!ticks.ok() || !start.ok()) return absl::OkStatus();  // it has ended
-  // A runtime that is open is attached to late, and has no window.
+  // A process whose runtime is open is attached to late, and has no window.
   const bool starts = *start != RuntimeStart::kStarted;
   if (!starts && !options_.children) return absl::OkStatus();
   return probe_->followed().Add({pid, *ticks},
@@ -70,8 +70,8 @@ absl::Status RunningTargets::Follow(std::vector<pid_t>* running) {
   named_.insert(running->begin(), running->end());
   std::set<pid_t> followed;
   bool grows = true;
-  // Children of a followed process are followed from their fork on. One that was made
-  // before that is found in the next round.
+  // Children of a followed process are followed from their fork on. A child that was
+  // forked before that is found in the next round.
   while (grows) {
     if (options_.children) *running = WithDescendants(*running);
     grows = false;
@@ -87,8 +87,8 @@ absl::Status RunningTargets::Follow(std::vector<pid_t>* running) {
 absl::Status RunningTargets::CheckStarted(pid_t pid) {
   absl::Status status = CheckStart(pid);
   if (absl::IsFailedPrecondition(status)) return status;
-  // That a descendant has ended is no failure. What else is wrong is the attach's to
-  // say.
+  // It is no failure if a descendant has ended. Any other error is left to the attach
+  // to report.
   return named_.count(pid) == 0 && absl::IsNotFound(status) ? status : absl::OkStatus();
 }
 
@@ -103,12 +103,12 @@ std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
           "process ", pid, " has loaded the HSA runtime, but may not have started it"));
     }
     if (status.ok()) {
-      // Its window was in time if it has one.
+      // If it has a window, that was opened in time.
       if (!probe_->HasWindow(pid)) started.push_back(pid);
       continue;
     }
     const bool awaited = options_.wait && !absl::IsNotFound(status);
-    // A process that has just ended has another start: the next look finds that.
+    // If the process has just ended, the next look finds another start time.
     if (awaited) awaited_.Add({pid, ReadStartTicks(pid).value_or(0)});
     options_.on_not_started(pid, status, awaited);
   }

@@ -1,5 +1,5 @@
 // The running processes that a service is to attach to: which of them are entered now,
-// which are waited for, and whose descendants have windows.
+// which are waited for, and which have descendants with windows.
 #ifndef ROCATTACH_USERSPACE_SERVICE_RUNNING_TARGETS_H_
 #define ROCATTACH_USERSPACE_SERVICE_RUNNING_TARGETS_H_
 
@@ -21,21 +21,21 @@
 namespace rocattach {
 
 struct RunningTargetsOptions {
-  // For those that have not started their runtime, or that cannot be entered now.
+  // Waits for those that have not started their runtime, or cannot be entered now.
   bool wait = false;
-  uint32_t wait_timeout_msec = 0;  // 0: without a limit
+  uint32_t wait_timeout_msec = 0;  // 0: no limit
   bool children = false;           // descendants as well, later ones included
-  // A process has not started its runtime, for this reason; NOT_FOUND: it has ended.
-  // `awaited`: it is waited for.
+  // Called when a process has not started its runtime, with the reason; NOT_FOUND: it
+  // has ended. `awaited`: it is waited for.
   std::function<void(pid_t, const absl::Status& why, bool awaited)> on_not_started;
-  // One that is waited for has loaded its runtime.
+  // Called when a process that is waited for has loaded its runtime.
   std::function<void(pid_t)> on_loaded;
-  // One that was waited for will not be attached to.
+  // Called when a process that was waited for will not be attached to.
   std::function<void(pid_t, const absl::Status& why)> on_given_up;
 };
 
-// NoteWindow(), AwaitSafePoint() and NoteSettled() may be called on any thread, the rest
-// on one.
+// OnWindow(), AwaitSafePoint() and OnSettled() may be called on any thread, all
+// other functions on one.
 class RunningTargets {
  public:
   // `probe` must outlive this object.
@@ -43,34 +43,34 @@ class RunningTargets {
 
   // True if only followed processes have windows.
   bool follows() const { return options_.wait || options_.children; }
-  // Gives windows to those processes that may need one, before probes are in place.
-  // Adds the descendants that exist, if they are wanted.
+  // Gives windows to those of the processes that may need one, before probes are in
+  // place. Adds their existing descendants if these are wanted.
   absl::Status Follow(std::vector<pid_t>* running);
-  // Those of `running` that are to be entered now; waits for others if wanted.
+  // Returns those of `running` that are to be entered now; waits for others if wanted.
   std::vector<pid_t> Started(const std::vector<pid_t>& running);
 
-  // A process has opened its window.
-  void NoteWindow(pid_t pid) { awaited_.NoteWindow(pid); }
-  // No thread of a process could be entered, for this reason. False without `wait`:
-  // that is final then. Otherwise it is tried again; `*is_new`: for the first time.
+  // Called when a process has opened its window.
+  void OnWindow(pid_t pid) { awaited_.OnWindow(pid); }
+  // Notes that no thread of a process could be entered, and why. False without `wait`:
+  // that is final. Otherwise it is tried again; `*is_new`: for the first time.
   bool AwaitSafePoint(pid_t pid, const absl::Status& why, bool* is_new);
-  // A process needs no further attempt: it has its verdict, or will have none.
-  void NoteSettled(pid_t pid) { safe_points_.Remove(pid); }
+  // Called if a process needs no further attempt: it has a verdict, or will have none.
+  void OnSettled(pid_t pid) { safe_points_.Remove(pid); }
   bool waits() const { return !awaited_.empty() || !safe_points_.empty(); }
-  // Processes that are to be entered now: they have started their runtime without a
-  // window, or are to be tried again.
+  // Returns processes that are to be entered now, because they have started their
+  // runtime without a window, or are to be tried again.
   std::vector<pid_t> Poll();
-  // A process lives that can have a window.
+  // True if a process that can have a window lives.
   bool FollowsAny() const;
   bool IsFollowed(pid_t pid) const;
 
  private:
   absl::Status FollowOne(pid_t pid);
   // The status of a process that has not started its runtime, or of a descendant that
-  // has ended; OK if it is to be entered now.
+  // has ended; OK if the process is to be entered now.
   absl::Status CheckStarted(pid_t pid);
-  // Like ReadRuntimeStart() and CheckRuntimeStarted(), without waiting for the process:
-  // kUnknown and OK for one that keeps its readers waiting.
+  // Like ReadRuntimeStart() and CheckRuntimeStarted(), but without waiting for the
+  // process: kUnknown and OK if it blocks its readers.
   absl::StatusOr<RuntimeStart> ReadStart(pid_t pid);
   absl::Status CheckStart(pid_t pid);
 

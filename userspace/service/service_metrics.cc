@@ -85,12 +85,12 @@ absl::Status ServiceMetrics::RunOnRecorder(std::function<void()> task) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(MetricsConsumer consumer) {
-  // Belongs to the task too, which may run when nobody waits for it any more.
+absl::StatusOr<NodeSnapshot> ServiceMetrics::CaptureSnapshot(MetricsConsumer consumer) {
+  // Shared with the task, which may run when nothing waits for it any more.
   auto snapshot = std::make_shared<NodeSnapshot>();
   RETURN_IF_ERROR(RunOnRecorder([this, snapshot, consumer] {
     recorder_->UpdateMeters();
-    *snapshot = meters_.Take(consumer);
+    *snapshot = meters_.CaptureSnapshot(consumer);
     snapshot->run = recorder_->Totals();
     snapshot->targets = recorder_->CountTargets();
   }));

@@ -20,18 +20,18 @@
 #include "userspace/push/otlp_settings.h"
 #include "userspace/push/profile_pusher.h"
 #include "userspace/push/profile_settings.h"
+#include "userspace/push/push_loop.h"
 #include "userspace/record/recorder.h"
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/metrics_endpoint.h"
 #include "userspace/telemetry/node_meters.h"
-#include "userspace/telemetry/push_counts.h"
 #include "userspace/watch/expected_windows.h"
 
 namespace rocattach {
 
-// Totals are added up on the recorder's thread, where the records pass, and a scrape
-// asks that thread for a copy: nothing is locked while records are drained. Outlives
-// the recorder that uses its meters.
+// Totals are added up on the recorder's thread, which handles the records, and a scrape
+// asks that thread for a copy: no lock is held while records are drained. Outlives the
+// recorder that uses its meters.
 class ServiceMetrics : public MetricsSource {
  public:
   explicit ServiceMetrics(const NodeMetersOptions& options) : meters_(options) {}
@@ -39,37 +39,37 @@ class ServiceMetrics : public MetricsSource {
 
   TargetMeters* meters() { return &meters_; }
 
-  // Answers at `address` from now on, until Close(); before the recorder finishes.
+  // Serves at `address` from now on, until Close(); before the recorder finishes.
   absl::Status Listen(const ListenAddress& address,
                       const std::vector<std::string>& hosts, Recorder* recorder);
-  // Where missed windows are counted, if anywhere; until Close(), and before Listen().
+  // Sets the source of counts of missed windows; used until Close(). Before Listen().
   void SetMissedWindows(std::function<MissedWindows()> missed) {
     missed_ = std::move(missed);
   }
-  // Where failures to find workloads are counted; as above.
+  // Sets the source of counts of workloads that were not found; as above.
   void SetWorkloadFailures(std::function<WorkloadFailures()> failures) {
     workload_failures_ = std::move(failures);
   }
-  // Adds what else is known to each snapshot; as above.
+  // Sets a function that adds other facts to each snapshot; as above.
   void SetAddition(std::function<void(NodeSnapshot*)> add) { add_ = std::move(add); }
   // Pushes from now on, until Close(), when it pushes once more.
   absl::Status Push(const OtlpSettings& settings, Recorder* recorder,
                     PushStateFunction on_state);
-  // The same of profiles.
+  // The same for profiles.
   absl::Status PushProfiles(const ProfilePushSettings& settings, Recorder* recorder,
                             PushStateFunction on_state);
-  // New processes are seen from now on, as long as this says so. Until Close().
+  // New processes are seen from now on, as long as `check` returns OK. Until Close().
   void SetReady(std::function<absl::Status()> check) ABSL_LOCKS_EXCLUDED(ready_mutex_);
   void Close();
-  // Where it listens; empty if it does not.
+  // The address at which it listens; empty if it does not.
   std::string address() const;
 
-  // The number of a session that the service's own options define; any thread.
+  // Adds the number of a session that the service's own options define; any thread.
   void AddOwnSession(uint64_t number);
-  // Whose a process is; any thread.
+  // Sets the workload of a process; any thread.
   void SetWorkload(const ProcessId& process, WorkloadIdentity workload);
 
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override;
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override;
   absl::Status CheckAlive() override;
   absl::Status CheckReady() override;
 
@@ -83,7 +83,7 @@ class ServiceMetrics : public MetricsSource {
   std::function<void(NodeSnapshot*)> add_;
   Recorder* recorder_ = nullptr;
   absl::Mutex ready_mutex_;
-  // Null: not yet, or not any more.
+  // Null before SetReady() and after Close().
   std::function<absl::Status()> ready_ ABSL_GUARDED_BY(ready_mutex_);
   std::unique_ptr<MetricsEndpoint> endpoint_;
   PushCounts push_counts_;

@@ -22,17 +22,17 @@ struct SessionRequest {
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
   std::vector<CollectionPeriod> periods = {};  // empty: always
-  // It gives way to every other session at once, and goes on in its next period once
-  // that is over. Nobody is told what refuses it, and no process waits for it or gets
-  // rocprofiler-sdk from its start because of it.
+  // If true, it gives way to every other session at once, and resumes in its next
+  // period once that one is over. Its refusals are not reported, and no process waits
+  // for it or gets rocprofiler-sdk from its start because of it.
   bool yields = false;
-  // Both begin with the first process instead of now.
+  // Duration and periods begin with the first process instead of now.
   bool from_first_process = false;
   // For programs that receive the records themselves; filters then share one buffer.
-  std::vector<ProcessId> targets = {};  // as pids
+  std::vector<ProcessId> targets = {};  // like `pids`
   BufferCallback records = {};
   ProcessEndedCallback process_ended = {};
-  std::function<void()> over = {};  // the session has ended; must not wait
+  std::function<void()> over = {};  // called when the session has ended; must not wait
 };
 
 // The state of a session.
@@ -42,14 +42,14 @@ struct SessionInfo {
   bool over = false;
   uint64_t begin_ns = 0, end_ns = 0;  // CLOCK_BOOTTIME; end 0: not yet
   std::vector<pid_t> running;
-  std::map<pid_t, std::string> refused;  // with the reasons; of the last start
-  // Why it does not collect during one of its periods; empty if it does, or outside of
-  // periods.
+  std::map<pid_t, std::string> refused;  // with the reasons, from the last start
+  // Why it does not collect during one of its periods; empty if it collects, or outside
+  // of its periods.
   std::string waiting_for;
   std::vector<std::string> counters;
   std::vector<std::string> collects;  // "counters", "dispatches" …
   CollectedCounts collected;
-  // All processes in which it was started refused it.
+  // True if all processes in which it was started refused it.
   bool refused_by_all = false;
 };
 

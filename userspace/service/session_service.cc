@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/session_end.h"
@@ -18,11 +17,11 @@
 namespace rocattach {
 namespace {
 
-// For client programs: how many bytes are sent over the socket at once, and how long
-// they wait for more.
+// For client programs: number of bytes that are sent over the socket at once, and
+// maximum time to wait for more.
 constexpr size_t kClientBufferBytes = 256 << 10;
 constexpr uint64_t kClientFlushMs = 10;
-// Sessions that are over and still listed.
+// Number of listed sessions from which on those that are over are removed.
 constexpr size_t kListedSessions = 1000;
 
 }  // namespace
@@ -95,7 +94,7 @@ void SessionService::Run() {
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) {
-        // What has been missed is reported, however short the run was.
+        // Missed processes are reported, however short the run was.
         std::erase_if(arrivals_, [](const Arrival& left) { return !left.missed; });
         if (arrivals_.empty()) return;
       }
@@ -106,7 +105,7 @@ void SessionService::Run() {
         look_again = std::exchange(look_again_, false);
       }
     }
-    // What is due does not wait for arrivals, each of which may take seconds.
+    // Schedules that are due do not wait for arrivals, each of which may take seconds.
     const uint64_t now = BootNs();
     const bool due = look_again || now >= wake_ns;
     if (due) wake_ns = ServeSchedules(now);
@@ -162,7 +161,7 @@ void SessionService::ReportRefusals(Session* session) {
   if (!report.ok()) return;
   session->ran |= !report->running.empty();
   for (const auto& [target, status] : report->refused) {
-    // A period that is over before a process has begun it is not refused by that.
+    // If a period is over before a process has begun it, the process did not refuse it.
     const bool is_skipped = !session->request.periods.empty() &&
                             absl::StrContains(status.message(), kEndedBeforeBegun);
     session->was_refused |= !is_skipped;
@@ -186,11 +185,9 @@ void SessionService::ReportRefusals(Session* session) {
 void SessionService::ReportRefusal(const Session& session, ProcessId target,
                                    const std::string& why) {
   const uint64_t number = Number(session.id);
-  // Recordings and consoles are read by people, who know no names of the C API.
-  const std::string plain = WithoutStatusName(why);
-  const RefusalNotices::Due due = notices_.Note(number, target, plain, session.period);
-  if (due.stream) targets_->NoteRefusal(target, number, plain);
-  if (due.people && on_refused_) on_refused_(target.pid, plain);
+  const RefusalNotices::Due due = notices_.Add(number, target, why, session.period);
+  if (due.stream) targets_->WriteRefusal(target, number, why);
+  if (due.people && on_refused_) on_refused_(target.pid, why);
 }
 
 void SessionService::Yield() {
@@ -202,7 +199,7 @@ void SessionService::YieldTo(const SessionRequest& request) {
   if (request.yields) return;
   for (auto& [number, session] : sessions_) {
     if (!session.request.yields || !session.collecting) continue;
-    engine_->TerminateSession(session.id).IgnoreError();  // the stream has it
+    engine_->TerminateSession(session.id).IgnoreError();  // the stream has its data
     session.collecting = false;
     session.waiting_for = "another session";
   }
@@ -263,9 +260,9 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
 void SessionService::ReportSkipped(const Session& session, ProcessId target,
                                    uint64_t periods) {
   const uint64_t number = Number(session.id);
-  const auto notice = skip_notices_.Note(number, target, "", session.period);
+  const auto notice = skip_notices_.Add(number, target, "", session.period);
   if (notice.stream) {
-    targets_->NoteRefusal(target, number, SkippedPeriodsText(periods));
+    targets_->WriteRefusal(target, number, SkippedPeriodsText(periods));
   }
   if (notice.people && on_skipped_) on_skipped_(target.pid, periods);
 }
@@ -300,14 +297,14 @@ uint64_t SessionService::ServeSchedule(Session* session, uint64_t now_ns,
   ReportMissedPeriods(session, elapsed, step.collect);
   if (step.over || (duration != 0 && elapsed >= duration)) {
     *released |= session->collecting;
-    End(session).IgnoreError();  // the stream has it
+    End(session).IgnoreError();  // the stream has its data
     return UINT64_MAX;
   }
   const bool was_due = session->collecting || !session->waiting_for.empty();
   if (step.collect && !session->collecting) BeginPeriod(session);
   if (!step.collect && was_due) {
     if (session->collecting) {
-      engine_->TerminateSession(session->id).IgnoreError();  // the stream has it
+      engine_->TerminateSession(session->id).IgnoreError();  // the stream has its data
       *released = true;
     }
     session->collecting = false;
@@ -335,7 +332,7 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
   for (const FilterSpec& spec : request.filters) {
     ASSIGN_OR_RETURN(const FilterId filter, engine_->filters().Create(id, spec));
     if (session->buffer != BufferId()) {
-      // The buffer that the first filter got.
+      // Uses the buffer of the first filter.
     } else if (!request.records) {
       ASSIGN_OR_RETURN(session->buffer, engine_->buffers().CreateUnread(id));
     } else {
@@ -414,7 +411,7 @@ absl::Status SessionService::End(Session* session) {
   notices_.Forget(Number(session->id));
   skip_notices_.Forget(Number(session->id));
   if (session->request.over) session->request.over();
-  // The session stays listed; its client is done.
+  // The session stays listed, but its client needs no more calls.
   session->request.records = nullptr;
   session->request.process_ended = nullptr;
   session->request.over = nullptr;
@@ -422,7 +419,7 @@ absl::Status SessionService::End(Session* session) {
 }
 
 absl::Status SessionService::Stop(uint64_t number) {
-  // Now, also while somebody who has the lock waits for a process to answer.
+  // Ends it at once, even while a thread with the lock waits for a process to answer.
   engine_->EndSessionAt(SessionOfNumber(number), BootNs());
   absl::MutexLock lock(&sessions_mutex_);
   auto found = sessions_.find(number);

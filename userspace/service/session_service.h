@@ -30,16 +30,16 @@
 
 namespace rocattach {
 
-// For users: that so many collection periods were skipped, and why.
+// A text for users: how many collection periods were skipped, and why.
 std::string SkippedPeriodsText(uint64_t periods);
 
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
   // `on_refused` is called for processes that cannot do what a session requests, with a
-  // reason for people (it has no names of statuses); `on_left_out` for those that do it
-  // without something that was not named; `on_skipped` when collection periods had
-  // passed before they could be started, with how many. Each once for a process and
+  // reason for users (no status names); `on_left_out` for those that do all but what
+  // was not requested by name; `on_skipped`, with a number, for periods that passed
+  // before they could be started. Each once for a process and session; may be null.
   // session; each may be null.
   SessionService(
       std::shared_ptr<const CounterCatalog> catalog,
@@ -59,26 +59,26 @@ class SessionService {
   void SetOnServed(std::function<void()> on_served) {
     on_served_ = std::move(on_served);
   }
-  // To how many processes the sessions have been offered: each has answered.
+  // Number of processes to which the sessions have been offered: each has answered.
   uint64_t served() const { return served_; }
 
   // Starts a session and returns its number. If it is for all processes, those that
   // cannot serve it refuse individually; if it names processes, all must be able to.
   absl::StatusOr<uint64_t> Start(SessionRequest request)
       ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Before something else uses counters: sessions that yield are stopped until their
+  // Called before something else uses counters: stops sessions that yield until their
   // next period.
   void Yield() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // When it returns, everything that the session collected is in the stream.
+  // Stops a session. When it returns, everything that it collected is in the stream.
   absl::Status Stop(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Drains the processes of a session and delivers what they recorded.
   absl::Status Flush(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   std::vector<SessionInfo> List() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Stops all sessions. Before the recorder finishes.
+  // Stops all sessions. To be called before the recorder finishes.
   void Close() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
 
-  // For the window server: whether new processes are to wait until the sessions have
-  // been offered to them, and whether these want rocprofiler-sdk.
+  // For the window server: true if new processes are to wait until the sessions have
+  // been offered to them, and true if these sessions need rocprofiler-sdk.
   bool holds_arrivals() const { return all_sessions_ > 0; }
   bool needs_sdk() const { return sdk_sessions_ > 0; }
 
@@ -89,8 +89,8 @@ class SessionService {
  private:
   struct Session {
     SessionId id = {};
-    // Shared by all its filters. Without request.records it is not read: records go to
-    // the stream anyway.
+    // Shared by all filters of the session. Nothing reads it without request.records:
+    // records go to the stream anyway.
     BufferId buffer = {};
     SessionRequest request;
     CollectionSchedule schedule{{}};
@@ -99,24 +99,24 @@ class SessionService {
     bool collecting = false;
     bool over = false;
     CollectedCounts collected;  // once it is over
-    std::string waiting_for;    // as SessionInfo
+    std::string waiting_for;    // as in SessionInfo
     uint64_t period = 0;        // periods that have ended
-    uint64_t begun = 0;         // and those that have begun
+    uint64_t begun = 0;         // periods that have begun
     bool ran = false, was_refused = false;
-    std::set<ProcessId> left_out;  // processes for which that has been reported
+    std::set<ProcessId> left_out;  // processes that were reported
   };
   struct Arrival {
     ProcessId target;
     bool waiting = false;  // held until the sessions have been offered to it
-    bool missed = false;   // it had ended by then
-    uint64_t time_ns = 0;  // when it came
+    bool missed = false;   // the process had ended by then
+    uint64_t time_ns = 0;  // when it arrived
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
-  // From the recorder's thread.
+  // Called on the recorder's thread.
   void OnArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(mutex_);
   void ServeArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Reports sessions that could not begin in a process, since it had ended.
+  // Reports sessions that could not begin in a process because it had ended.
   void ServeMissed(ProcessId target) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Executes the schedules; returns when to call it again.
   uint64_t ServeSchedules(uint64_t now_ns) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
@@ -135,9 +135,9 @@ class SessionService {
   // `released` if it released something that other sessions may wait for.
   uint64_t ServeSchedule(Session* session, uint64_t now_ns, bool* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // When what it collects now ends, of the boot-time clock.
+  // The end, in boot time, of the collection period that is active now.
   static uint64_t EndOfPeriod(const Session& session);
-  // A period has begun, or something that it waits for has changed.
+  // Begins a period, or tries it again because something that it waits for has changed.
   void BeginPeriod(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Reports the refusals of the last start that have not been reported yet.
   void ReportRefusals(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
@@ -149,7 +149,7 @@ class SessionService {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void ReportRefusal(const Session& session, ProcessId target, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // The processes that it is for.
+  // The processes that the session is for.
   std::vector<ProcessId> TargetsOf(const Session& session);
   // Counts a session that begins (1) or ends (-1), see holds_arrivals().
   void Count(const SessionRequest& request, int change);
@@ -170,7 +170,7 @@ class SessionService {
   RefusalNotices notices_ ABSL_GUARDED_BY(sessions_mutex_);
   RefusalNotices skip_notices_ ABSL_GUARDED_BY(sessions_mutex_);
 
-  // What Run() waits for. Never held for long: the recorder's thread takes it.
+  // Guards what Run() waits for. Never held for long: the recorder's thread takes it.
   absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(sessions_mutex_);
   std::deque<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

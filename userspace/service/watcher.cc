@@ -13,25 +13,20 @@
 #include "absl/time/time.h"
 #include "injector/function_offset.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/time_namespace.h"
-#include "userspace/service/collector_search.h"
-#include "userspace/service/collector_settings.h"
 #include "userspace/service/metrics_setup.h"
-#include "userspace/service/workload_message.h"
-#include "userspace/watch/library_path.h"
 #include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
 
-// How long the last events of a command that has just ended may take to arrive.
+// Time in which the last events of a command that has just ended can arrive.
 constexpr int kSettleMsec = 50;
 
-// How long the end of a run waits for threads that enter or read processes, in all, and
-// for each of their kinds at least.
+// Time limit at the end of a run for threads that enter or read processes: for all of
+// them, and the minimum for each kind.
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(20);
 
@@ -126,11 +121,11 @@ void Watcher::FindLibraries() {
   scan.most_copies = options_.budget.libraries;
   scan.most_copies_per_user = options_.budget.libraries_per_user;
   for (std::string& entry : LibraryPathPlaces()) scan.usual_places.push_back(entry);
-  // First, so that a copy that is mapped while the others are searched for is seen.
+  // Created first, to see a copy that is mapped while the others are searched for.
   if (options_.watch_new) {
     late_libraries_ = std::make_unique<LateLibraries>(
         probe_.get(), [history = history_](const ProcessId& process, MissReason why) {
-          history->NoteMissedWindow(process, MissReasonName(why));
+          history->OnMissedWindow(process, MissReasonName(why));
         });
   }
   libraries_ = std::make_unique<ProbedLibraries>(
@@ -182,7 +177,7 @@ absl::Status Watcher::StartRecorder() {
   if (metrics_ != nullptr) recorder.meters = metrics_->meters();
   history_observer_ = std::make_unique<HistoryObserver>(
       history_.get(), observer_, [this](const v1::WindowEvent& verdict, pid_t pid) {
-        running_attaches_->NoteVerdict(pid, verdict);
+        running_attaches_->OnVerdict(pid, verdict);
       });
   ASSIGN_OR_RETURN(recorder_,
                    Recorder::Start(std::move(recorder), history_observer_.get()));
@@ -242,7 +237,7 @@ absl::Status Watcher::WatchTranslated() {
 }
 
 void Watcher::PassTranslated(const TranslatedProcess& process) {
-  late_libraries_->NotePassed(process.id);
+  late_libraries_->OnPassed(process.id);
   if (!IsWanted(process.id.pid)) return;
   std::string detail = process.how;
   if (!process.restored.ok()) {
@@ -264,9 +259,9 @@ absl::Status Watcher::WatchNew() {
   late.hold_timeout_msec = options_.hold_timeout_msec;
   late.wanted = [this](pid_t pid) { return IsWanted(pid); };
   late.on_mapped = [translated = translated_.get()](pid_t pid, uid_t uid) {
-    translated->NoteMapped(pid, uid);
+    translated->OnMapped(pid, uid);
   };
-  if (Attaches()) {
+  if (Attaches() && options_.best_hold_mode != HoldMode::kNone) {
     late.enter_late = [this](const ProcessId& process) {
       running_attaches_->Enter(process);
     };
@@ -274,8 +269,8 @@ absl::Status Watcher::WatchNew() {
   DriverProcessScan::Options scan;
   scan.roots = options_.gpu_roots;
   scan.wanted = late.wanted;
-  scan.note = [libraries = late_libraries_.get()](const ProcessId& process) {
-    return libraries->NoteDriverUse(process);
+  scan.on_driver_use = [libraries = late_libraries_.get()](const ProcessId& process) {
+    return libraries->OnDriverUse(process);
   };
   scan.enter_late = late.enter_late;
   RETURN_IF_ERROR(late_libraries_->Start(std::move(late), libraries_.get()));
@@ -323,7 +318,7 @@ void Watcher::TrackWorkloads() {
   options.found = [history = history_, metrics = metrics_.get(),
                    recorder = recorder_.get()](const ProcessId& process,
                                                const WorkloadIdentity& workload) {
-    history->NoteWorkload(process, workload);
+    history->SetWorkload(process, workload);
     if (v1::Workload message = WorkloadToProto(workload); message.ByteSizeLong() > 0) {
       recorder->SetWorkload(process, std::move(message));
     }
@@ -366,8 +361,8 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
   if (options_.all_running) {
     for (const LibraryCopy& copy : libraries_->scan().copies) {
       for (pid_t pid : copy.mapped_by) {
-        // What only its arguments tell, which are in its memory, a thread of its user's
-        // finds out.
+        // If only its arguments decide, they are read later by a thread of its user,
+        // because they are in its memory.
         if (pid != getpid() && IsInScope(pid) && server_->MayAllow(pid)) {
           pids.insert(pid);
         }
@@ -396,8 +391,8 @@ WindowServerOptions Watcher::ServerOptions() const {
   };
   server.on_window = [this](const rocattach_event& event) {
     const auto pid = static_cast<pid_t>(event.pid);
-    if (late_libraries_ != nullptr) late_libraries_->NoteWindow(event);
-    running_attaches_->NoteWindow(pid);
+    if (late_libraries_ != nullptr) late_libraries_->OnWindow(event);
+    running_attaches_->OnWindow(pid);
     if (workloads_ != nullptr) {
       workloads_->Request(ProcessId::StartedAt(pid, event.start_ns), event.cgroup_id);
     }
@@ -453,13 +448,13 @@ Watcher::~Watcher() {
 
 void Watcher::StopRunningAttaches() {
   if (running_attaches_ == nullptr) return;
-  // One that has begun waits for its process to call the runtime.
+  // An attach that has begun waits for its process to call the runtime.
   const auto patience =
       kStopPatience / 2 + absl::Milliseconds(options_.idle_patience_msec);
   if (!running_attaches_->Stop(patience)) has_kept_threads_ = true;
 }
 
-// Of what is kept waiting, and what uses it, nothing is destroyed: HasKeptThreads().
+// Destroys nothing that blocked threads use, see HasKeptThreads().
 void Watcher::StopWatching() {
   const uint64_t begin_ns = BootNs();
   const auto patience = [begin_ns] {
@@ -485,7 +480,7 @@ absl::Status Watcher::ArmCollector() {
                    FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_READY));
   ASSIGN_OR_RETURN(uint64_t unloaded,
                    FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_UNLOADED));
-  // Through the descriptors: the file at the path may have been replaced since.
+  // Uses the descriptors, because the file at the path may have been replaced since.
   RETURN_IF_ERROR(
       probe_->AddCollector(absl::StrCat("/proc/self/fd/", fd), ready, unloaded));
   for (int other : {collector_->copy_fd(), collector_->memfd()}) {
@@ -531,7 +526,7 @@ bool Watcher::ReadyForDuration() {
 
 void Watcher::EndRecording() {
   recorder_->EndRecording();
-  // Each when its own session is over, whatever others answer.
+  // Detaches from each process when its session is over, whatever others answer.
   running_attaches_->BeginDetachListeners(
       [targets = sessions_ == nullptr ? nullptr : sessions_->targets()](pid_t pid) {
         if (targets == nullptr) return;
@@ -549,7 +544,7 @@ void Watcher::AwaitVerdicts() {
 
 std::optional<int> Watcher::WaitForCommand() {
   if (!has_kept_threads_) {
-    // The events of the probes would not be read any more.
+    // Nothing would read the events of the probes any more.
     late_libraries_.reset();
     server_.reset();
     probe_.reset();
@@ -588,16 +583,16 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
 }
 
 void Watcher::Finish(RunResult* result) {
-  recorder_->NoteRunOver();
+  recorder_->MarkRunOver();
   if (driver_scan_ != nullptr) driver_scan_->Stop();
-  // In this order: nothing that was begun fails because the run is over.
+  // In this order, so that nothing that was begun fails because the run is over.
   StopRunningAttaches();
   probe_->SetPaused(true);
   AwaitVerdicts();
   StopWatching();
   if (late_libraries_ != nullptr) result->missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) sessions_->Close();
-  // What rocprofiler-sdk delivers at a detach is still recorded.
+  // What rocprofiler-sdk delivers at the detach has to be recorded too.
   running_attaches_->DetachListeners();
   if (metrics_ != nullptr) metrics_->Close();
   result->kernel = probe_->ReadStats();

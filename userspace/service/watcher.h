@@ -44,12 +44,12 @@
 
 namespace rocattach {
 
-// How a run ended.
+// Outcome of a run.
 struct RunResult : RunEnd, OwnSessionResult {
   RunTotals totals;
   KernelStats kernel = {};
-  // Processes whose copy of the runtime had no probe when they mapped it, and that had
-  // no window therefore, or may have had none.
+  // Processes whose copy of the runtime had no probe when they mapped it, and that
+  // therefore had no window, or may have had none.
   MissedWindows missed_windows;
   // Windows that were refused in the kernel, by user.
   std::vector<UserRefusals> refusals;
@@ -79,23 +79,23 @@ class Watcher {
   const LibraryScan& libraries() const { return libraries_->scan(); }
   const std::string& output_name() const { return recorder_->output_name(); }
   RunTotals Totals() const { return recorder_->Totals(); }
-  // The running processes that are attached to; with follow_children, their descendants
-  // as well.
+  // The running processes to which the service attaches; with follow_children, their
+  // descendants as well.
   const std::vector<pid_t>& running() const { return options_.running; }
-  // How many processes have answered whether they do what the session of the options
-  // requests. As many as there can be without one, or if they take too long. For the
-  // thread of Run().
+  // Number of processes that have answered whether they do what the session of the
+  // options requests. UINT64_MAX without such a session, or if they take too long. To
+  // be called on the thread of Run().
   uint64_t SessionAnswers();
-  // With follow_children or wait_for_start: a process lives that can have a window.
+  // True if a process that can have a window lives (follow_children, wait_for_start).
   bool FollowsAny() const { return running_attaches_->FollowsAny(); }
-  // Where metrics are served; empty: nowhere.
+  // The address at which metrics are served; empty: none.
   std::string metrics_address() const {
     return metrics_ == nullptr ? "" : metrics_->address();
   }
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
-  // What has been seen of processes, and decided.
+  // The history of what was seen of processes, and decided.
   const ProcessHistory& history() const { return *history_; }
 
   // Runs until the command or the duration ends, or a stop is requested. With a
@@ -109,9 +109,9 @@ class Watcher {
   // call may follow.
   std::optional<int> WaitForCommand();
 
-  // After Run(): processes keep threads waiting, which may be for ever. This object must
-  // not be destroyed then, nor what the options' functions use: the program has to end
-  // with _exit().
+  // After Run(): true if processes still block threads, which may be for ever. Then
+  // this object, and what the options' functions use, must not be destroyed: the
+  // program has to end with _exit().
   bool HasKeptThreads() const { return has_kept_threads_; }
 
   // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
@@ -121,7 +121,7 @@ class Watcher {
 
  private:
   Watcher() = default;
-  // Whether processes are entered.
+  // True if processes are entered.
   bool Attaches() const { return options_.attach && !options_.dry_run; }
   // The steps of Start(), in this order; a step with nothing to do is OK.
   absl::Status LoadProbe();
@@ -136,41 +136,41 @@ class Watcher {
   absl::Status ServeMetrics();
   // Sets the probes, and watches for copies that appear later.
   absl::Status WatchNew();
-  // Processes that cannot have a probe; while probes are set, too.
+  // Finds translated processes, which cannot have a probe, also while probes are set.
   absl::Status WatchTranslated();
   void PassTranslated(const TranslatedProcess& process);
-  // Whether the windows of this process are of interest. Once the server has started.
+  // True if the windows of this process are of interest. Once the server has started.
   bool IsWanted(pid_t pid) const;
   // Removes the probes from libraries that have been written to.
   void RemoveWrittenProbes();
   absl::Status ArmCollector();
-  // Whether the process is in the control group that was asked for, if any.
+  // True if the process is in the requested control group, or if none was requested.
   bool IsInScope(pid_t pid) const;
   // The processes that are to be attached to.
   std::vector<pid_t> RunningProcesses() const;
-  // Begins to attach to them.
+  // Begins to attach to RunningProcesses().
   void AttachToRunning();
   std::unique_ptr<RunningAttaches> MakeRunningAttaches();
-  // When the duration that was asked for began; 0: not yet.
+  // When the requested duration began; 0: not yet.
   uint64_t DurationBegan(uint64_t now_ns);
   bool ReadyForDuration();
-  // Before anything is waited for: nothing is recorded any more, in no process.
+  // Ends recording in all processes, before anything is waited for.
   void EndRecording();
-  // The run is over. What was begun gets its verdict, unless that takes long or another
-  // request to stop comes.
+  // Called when the run is over: waits for the verdicts of attaches that have begun,
+  // unless that takes long or another request to stop comes.
   void AwaitVerdicts();
-  // Ends what the run has begun, everything in its order, and fills in the rest of the
-  // result.
+  // Ends everything that the run has begun, in the right order, and fills in the rest
+  // of the result.
   void Finish(RunResult* result);
-  // Stop what enters and reads processes, and do not wait for long.
+  // Stop the threads that enter and read processes, without waiting for long.
   void StopRunningAttaches();
   void StopWatching();
-  // Threads that processes keep waiting.
+  // Number of threads that processes block.
   size_t KeptThreads() const;
 
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
-  // Shared: a thread that a file system keeps may note a miss later.
+  // Shared, because a thread that a file system blocks may note a miss later.
   std::shared_ptr<ProcessHistory> history_ = std::make_shared<ProcessHistory>();
   std::unique_ptr<HistoryObserver> history_observer_;  // outlives the recorder
   std::unique_ptr<ProbedLibraries> libraries_;
@@ -185,11 +185,11 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
   std::unique_ptr<Recorder> recorder_;
-  // These end before the recorder, those that use others before them.
+  // These end before the recorder; each ends before the others that it uses.
   std::unique_ptr<WorkloadTracking> workloads_;
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateLibraries> late_libraries_;   // null without watch_new
-  std::unique_ptr<DriverProcessScan> driver_scan_;  // as well; ends before both
+  std::unique_ptr<DriverProcessScan> driver_scan_;  // likewise; ends before both
   std::unique_ptr<OwnSession> own_session_;         // null if the options request none
   DescriptorLimit descriptors_;
   RunLoop loop_;
@@ -198,7 +198,7 @@ class Watcher {
   bool ran_ = false;  // Run() has reached the start of the command
   bool has_kept_threads_ = false;
   std::atomic<const WindowServer*> serving_ = nullptr;  // server_, once it has started
-  std::atomic<const TranslatedProcesses*> counting_ = nullptr;  // translated_, as well
+  std::atomic<const TranslatedProcesses*> counting_ = nullptr;  // translated_, likewise
 };
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// Who is told what a run of the service meets.
+// Receives the user-visible events of a run.
 #ifndef ROCATTACH_USERSPACE_SERVICE_WATCHER_OBSERVER_H_
 #define ROCATTACH_USERSPACE_SERVICE_WATCHER_OBSERVER_H_
 
@@ -19,14 +19,14 @@ class WatcherObserver : public RecorderObserver {
  public:
   // A process cannot do what a session requests. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
-  // A process does what a session requests, but for this, which was not named. On the
-  // same threads.
+  // A process does what a session requests, except for this, which was not requested by
+  // name. On the same threads.
   virtual void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
     (void)pid, (void)left_out;
   }
-  // A process lacks so many collection periods of a session, which had passed before
-  // they could be started; `text` says so. Once for each session and process, on the
-  // same thread.
+  // A process missed this number of collection periods of a session, which had passed
+  // before they could be started; `text` is for users. Once for each session and
+  // process, on the same thread.
   virtual void OnPeriodsSkipped(pid_t pid, uint64_t periods,
                                 const std::string& text) = 0;
   // A running process has no window, and so no verdict. On a thread of its own.
@@ -34,20 +34,20 @@ class WatcherObserver : public RecorderObserver {
   // Every running process has had its window. On the same thread.
   virtual void OnRunningDone() {}
   // A running process has not started its runtime, or (ABORTED) has no thread that can
-  // be entered now, for this reason. `awaited`: its window, or OnNotAttached, will
-  // follow; else it may have one. On the thread of Run(), or one of its own.
+  // be entered now, for this reason. `awaited`: its window, or OnNotAttached(), will
+  // follow; otherwise it may have a window. On the thread of Run(), or one of its own.
   virtual void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
     (void)pid, (void)why, (void)awaited;
   }
   // Pushes of metrics begin to fail for this reason, or are accepted again (OK). On a
   // thread of its own.
   virtual void OnMetricsPush(const absl::Status& state) { (void)state; }
-  // The same of profiles.
+  // The same for profiles.
   virtual void OnProfilePush(const absl::Status& state) { (void)state; }
   // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
-  // Something that metrics are made from cannot be read; once for each `source`. On a
-  // thread of its own.
+  // A source of metrics cannot be read; once for each `source`. On a thread of its
+  // own.
   virtual void OnSourceFailed(const std::string& source, const std::string& why) {
     (void)source, (void)why;
   }

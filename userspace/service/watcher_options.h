@@ -1,4 +1,4 @@
-// What a run of the service is to do.
+// Options of a run of the service.
 #ifndef ROCATTACH_USERSPACE_SERVICE_WATCHER_OPTIONS_H_
 #define ROCATTACH_USERSPACE_SERVICE_WATCHER_OPTIONS_H_
 
@@ -37,18 +37,18 @@ struct WatcherOptions {
   PolicyRules policy;
   // Only processes of this control group and of those below it.
   std::optional<ControlGroup> only_cgroup;
-  bool only_own_command = false;  // only what Run()'s command starts
+  bool only_own_command = false;  // only processes below Run()'s command
   // Stop attaching where processes crash right after it (CrashBreaker); never with
   // only_own_command.
   bool crash_breaker = true;
   // Late attach: to these processes, and to all that use the runtime already.
   std::vector<pid_t> running;
   bool all_running = false;
-  // Whether processes that start later have windows.
+  // True if processes that start later have windows.
   bool watch_new = true;
-  // Of these: those among `running` that have not started their runtime or cannot be
-  // entered now, for at most this time (0: no limit), and the descendants of all of
-  // them.
+  // If set, only these have windows: those among `running` that have not started their
+  // runtime or cannot be entered now, for at most this time (0: no limit), and the
+  // descendants of all of `running`.
   bool wait_for_start = false;
   uint32_t wait_timeout_msec = 0;
   bool follow_children = false;
@@ -56,30 +56,30 @@ struct WatcherOptions {
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
   RotationOptions rotation;
-  LoadBudget load_budget;  // of the service itself
-  // As OutputOptions.on_complete.
+  LoadBudget load_budget;  // for the service itself
+  // See OutputOptions.on_complete.
   std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;
-  // How long a new process waits in its hsa_init for the service and its session.
+  // Time limit for a new process to wait in hsa_init for the service and its session.
   uint32_t session_wait_msec = 200;
   uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from when each process of `running` has its verdict and has
   // answered the session, if there is one; with wait_for_start, from when the first one
-  // is attached to and has answered. In any case from RunDuration::kMostNs after the
-  // first attach.
+  // is attached to and has answered. It counts from RunDuration::kMostNs after the
+  // first attach at the latest.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: next to the program, or where it was installed
   uint64_t recording_flags =
       ROCATTACH_RECORDING_DISPATCHES | ROCATTACH_RECORDING_COPIES;
-  // Of each ring of a collector; a power of two.
+  // Size of each ring of a collector; a power of two.
   uint32_t ring_slots = 16384;
   bool recording = true;  // false: armed but idle
   HoldMode best_hold_mode = HoldMode::kYielding;
-  // As if the kernel lacked these: for tests.
+  // Features that are treated as if the kernel lacked them; for tests.
   KernelFeatures lacking;
   // Held processes spin until one of these threads serves them, so there must be more
-  // of them than processes start in one burst. They sleep most of the time.
+  // threads than processes that start in one burst. They sleep most of the time.
   int threads = 64;
   BudgetLimits budget;
   // Names and properties of counters; null: no sessions.
@@ -90,23 +90,30 @@ struct WatcherOptions {
   // can measure counters.
   bool always_sdk = false;
   SdkSearch sdk_search;
-  // Metrics are served here; unset: nowhere.
+  // Address at which metrics are served; unset: none.
   std::optional<ListenAddress> metrics_listen;
-  // Other names of the machine that requests for them may have.
+  // Other names of this machine that requests for metrics may use.
   std::vector<std::string> metrics_hosts;
-  // Metrics are pushed there; unset: nowhere.
+  // Destination for pushes of metrics; unset: none.
   std::optional<OtlpSettings> otlp;
-  // Profiles are pushed there; unset: nowhere.
+  // Destination for pushes of profiles; unset: none.
   std::optional<ProfilePushSettings> profile_push;
   NodeMetersOptions metrics;
-  // Counters of whole GPUs for metrics: measured for a second out of each period, unless
-  // somebody else needs the GPU's counters.
+  // Counters of whole GPUs for metrics: measured for a second out of each period,
+  // unless something else needs the GPU's counters.
   std::vector<std::string> metrics_counters;
   uint64_t metrics_counters_period_ns = 10'000'000'000;
-  GpuRoots gpu_roots;                           // GPUs and their use are read there
-  WorkloadSources workload_sources;             // where names of pods and jobs are from
+  GpuRoots gpu_roots;                           // where GPUs and their use are read
+  WorkloadSources workload_sources;             // sources of names of pods and jobs
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
+
+// The configuration of collectors, except for the path of the library. Their memory is
+// sparse: only the part that is used costs anything.
+rocattach_collector_config CollectorConfigOf(const WatcherOptions& options);
+
+// The size of the memory that a collector creates; 0 if the configuration is invalid.
+uint64_t CollectorMemoryBytes(rocattach_collector_config config);
 
 }  // namespace rocattach
 

@@ -13,7 +13,7 @@ WorkloadTracking::WorkloadTracking(const Options& options) {
   WorkloadResolver::Options resolver;
   resolver.found = [known = known_.get()](const ProcessId& process,
                                           const WorkloadIdentity& workload) {
-    known->NoteOfWindow(process, workload);
+    known->AddFromWindow(process, workload);
   };
   resolver.complete = [completer = completer_.get()](const ProcessId& process,
                                                      WorkloadIdentity* workload) {
@@ -33,7 +33,7 @@ void WorkloadTracking::MonitorGpus(const Options& options) {
   };
   gpus.on_workload = [known = known_.get()](const ProcessId& process,
                                             const WorkloadIdentity& workload) {
-    known->NoteOfGpus(process, workload);
+    known->AddFromGpus(process, workload);
   };
   gpus.on_reading = options.on_reading;
   gpus.on_failure = options.on_failure;
@@ -52,6 +52,21 @@ bool WorkloadTracking::Stop(absl::Duration patience) {
   const bool ended = resolver_->Stop(patience);
   completer_->Stop();
   return ended;
+}
+
+v1::Workload WorkloadToProto(const WorkloadIdentity& workload) {
+  v1::Workload message;
+  message.set_container_id(workload.container_id);
+  message.set_container(workload.container);
+  message.set_pod(workload.pod);
+  message.set_pod_uid(workload.pod_uid);
+  message.set_kube_namespace(workload.kube_namespace);
+  message.set_node(workload.node);
+  message.set_slurm_job(workload.slurm_job);
+  message.set_slurm_step(workload.slurm_step);
+  message.set_slurm_array_job(workload.slurm_array_job);
+  message.set_slurm_array_task(workload.slurm_array_task);
+  return message;
 }
 
 }  // namespace rocattach

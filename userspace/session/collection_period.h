@@ -1,4 +1,4 @@
-// Collecting in periods: wait, collect, and again.
+// Collection periods: wait, collect, repeat.
 #ifndef ROCATTACH_USERSPACE_SESSION_COLLECTION_PERIOD_H_
 #define ROCATTACH_USERSPACE_SESSION_COLLECTION_PERIOD_H_
 
@@ -10,10 +10,10 @@
 
 namespace rocattach {
 
-// A few years: sums of such times stay far from the end of 64 bits.
+// About nine years: sums of such times stay far below the limit of 64 bits.
 inline constexpr uint64_t kLongestTimeNs = 300'000'000'000'000'000;
 
-// `repeat` times: nothing for `delay_ns`, then collecting for `duration_ns`.
+// Repeated `repeat` times: nothing for `delay_ns`, then collecting for `duration_ns`.
 struct CollectionPeriod {
   uint64_t delay_ns = 0;
   uint64_t duration_ns = 0;  // never 0
@@ -29,7 +29,7 @@ absl::StatusOr<uint64_t> UnitNs(absl::string_view unit);
 absl::StatusOr<CollectionPeriod> ParseCollectionPeriod(absl::string_view text,
                                                        absl::string_view unit = "sec");
 
-// Several periods, one after the other. One that repeats forever is the last.
+// Several periods, one after the other. A period that repeats forever is the last one.
 class CollectionSchedule {
  public:
   // No periods: always collecting.
@@ -38,15 +38,15 @@ class CollectionSchedule {
 
   struct Step {
     bool collect = false;
-    // When this changes, since the beginning; UINT64_MAX: never.
+    // Time of the next change, since the beginning; UINT64_MAX: never.
     uint64_t until_ns = UINT64_MAX;
     bool over = false;  // nothing more will be collected
   };
   Step At(uint64_t elapsed_ns) const;
-  // Until when it collects without a break, from `elapsed_ns` on; that itself if it does
-  // not collect then, UINT64_MAX: forever.
+  // The end of the uninterrupted collecting that `elapsed_ns` lies in; `elapsed_ns`
+  // itself if it does not collect then, UINT64_MAX: never.
   uint64_t CollectsUntil(uint64_t elapsed_ns) const;
-  // How many times collecting has started by then.
+  // Number of times that collecting has started by then.
   uint64_t Begun(uint64_t elapsed_ns) const;
 
  private:

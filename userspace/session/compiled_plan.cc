@@ -18,8 +18,8 @@
 namespace rocattach {
 namespace {
 
-// Whether users may mean the process's n-th GPU: by its number, serial number, PCI
-// address, architecture, or a part of its product's name.
+// True if `name` stands for the process's GPU number `index`: its number, serial
+// number, PCI address, architecture, or a part of its product's name.
 bool IsNamed(const TargetGpu& gpu, int index, absl::string_view name) {
   int number = 0;
   if (absl::SimpleAtoi(name, &number)) return number == index;
@@ -59,9 +59,9 @@ class Compiler {
     }
   }
 
-  // After the last filter.
+  // Call this after the last filter.
   void Finish() {
-    // Where no dispatches are counted, their selection says which GPUs were named.
+    // If no dispatches are counted, the counter selection lists the named GPUs.
     if ((image_.record_kinds & ROCATTACH_PLAN_RECORD_COUNTERS) == 0 && sampler_named_) {
       rocattach_plan_selection& coarse =
           image_.selections[ROCATTACH_PLAN_SELECTION_COUNTERS];
@@ -99,7 +99,7 @@ class Compiler {
                                           : target_.missing_reason;
   }
 
-  // For what is recorded beside what the user has asked for.
+  // For data that is recorded in addition to what the user has requested.
   void WantIfKnown(uint32_t kind, absl::string_view what) {
     if ((target_.record_kinds & kind) != 0) {
       image_.record_kinds |= kind;
@@ -176,8 +176,8 @@ class Compiler {
     }
   }
 
-  // True if the others are measured without this GPU: nobody has named it, and what it
-  // lacks is its own.
+  // True if the other GPUs are measured without this one: the user has not named it,
+  // and only this one lacks something.
   static bool CanBeLeftOut(const FilterSpec& spec, const absl::Status& why) {
     return absl::IsNotFound(why) && spec.selection.gpus.empty() &&
            spec.sample_gpu_index < 0;
@@ -197,14 +197,14 @@ class Compiler {
       first.Update(added);
       left_out.push_back({absl::StrCat("GPU ", gpu - plan_.target.gpus.data(), " (",
                                        gpu->architecture, ")"),
-                          WithoutStatusName(added.message())});
+                          std::string(added.message())});
     }
     if (!gpus.empty() && left_out.size() == gpus.size()) return first;
     for (LeftOut& one : left_out) plan_.left_out.push_back(std::move(one));
     return absl::OkStatus();
   }
 
-  // The passes of the filter on one GPU; before anything of it is in the plan.
+  // Plans the passes of the filter on one GPU, before anything of it is in the plan.
   absl::StatusOr<PassAssignment> Passes(const FilterSpec& spec, const TargetGpu& gpu) {
     const absl::string_view name = ArchitectureName(gpu.architecture);
     const ArchitectureCounters* counters = plan_.catalog->Find(name);
@@ -285,10 +285,10 @@ class Compiler {
         plan_.left_out.push_back({std::string(ApiText(domain)), MissingReason()});
         continue;
       }
-      // Where the SDK is added later, its functions are not known yet.
+      // If the SDK is added later, its functions are not known yet.
       if (domain == TraceDomain::kRcclApi && !TracesRccl() &&
           (optional || !target_.functions.empty())) {
-        if (optional) continue;  // few processes have it, and nobody asked for it
+        if (optional) continue;  // few processes have it, and it was not named
         return SessionError(SessionStatus::kFilterNotSupported,
                             "this process cannot give RCCL calls: its rocprofiler-sdk "
                             "does not name them");

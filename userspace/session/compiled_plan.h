@@ -1,4 +1,4 @@
-// A session's filters, compiled for one process: the block that its collector reads,
+// A session's filters, compiled for one process: the image that its collector reads,
 // and what the service needs for exact decisions and for names.
 #ifndef ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
 #define ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
@@ -18,7 +18,7 @@
 
 namespace rocattach {
 
-// The exact conditions of one dispatch filter. The block may be coarser: what it passes
+// The exact conditions of one dispatch filter. The image may be coarser: what it passes
 // undecided is checked against these.
 struct ExactSelection {
   bool wanted = false;  // the session has this filter
@@ -30,21 +30,21 @@ struct ExactSelection {
   bool SelectsBut(uint32_t agent, uint64_t dispatch, uint64_t iteration) const;
 };
 
-// What the GPUs of one architecture count; same index as rocattach_plan.architecture.
+// The counters of one architecture; same index as rocattach_plan.architecture.
 struct PlanArchitecture {
-  const ArchitectureCounters* counters = nullptr;  // of `catalog`
+  const ArchitectureCounters* counters = nullptr;  // in `catalog`
   PassAssignment dispatch, sampler;
 };
 
-// What is not collected in a process although the filters would include it, for users:
-// GPUs whose counters are not known, counters that the process's SDK lacks, domains that
-// nobody has named.
+// Something that is not collected in a process although the filters would include it,
+// for users: GPUs whose counters are not known, counters that the process's SDK lacks,
+// domains that the user has not named.
 struct LeftOut {
   std::string what;  // "TCC_BUBBLE", "calls of the HIP API"
   std::string why;   // "its rocprofiler-sdk does not have it"
   std::string Text() const;
 };
-// For users: what is left out for the same reason, together.
+// Merges, for users, what is left out for the same reason.
 std::vector<LeftOut> ByReason(const std::vector<LeftOut>& left_out);
 
 struct CompiledPlan {
@@ -55,7 +55,7 @@ struct CompiledPlan {
   std::vector<PlanArchitecture> architectures;
   std::vector<std::string> counter_names;  // rocattach_plan.counter_name
   TargetDescription target;
-  // By position in target.gpus: index of architectures, -1 where nothing is counted.
+  // For each of target.gpus, its index in `architectures`; -1: nothing is counted.
   std::vector<int> gpu_architectures;
   std::shared_ptr<const CounterCatalog> catalog;
   // Machine-wide keys of the GPUs whose counters it measures.
@@ -67,13 +67,13 @@ struct CompiledPlan {
   const PlanArchitecture* Architecture(uint32_t agent_id) const;
 };
 
-// Filters have passed CheckFilter, one of each kind. FILTER_NOT_SUPPORTED for what the
-// process cannot record, AGENT_NOT_FOUND if no GPU matches, COUNTER_NOT_FOUND and
-// COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_OPERATION_ID for an
-// API function that this process does not have, INVALID_ARGUMENTS for what the tables
-// cannot hold or single_pass refuses. A GPU that no filter names and that cannot be
-// measured is left out, unless there is no other one, and so are optional domains;
-// `left_out` is what is already.
+// The filters have passed CheckFilter and are one of each kind. FILTER_NOT_SUPPORTED
+// for what the process cannot record, AGENT_NOT_FOUND if no GPU matches,
+// COUNTER_NOT_FOUND and COUNTER_INFORMATION_MISSING for its GPUs' architectures,
+// INVALID_OPERATION_ID for an API function that this process does not have,
+// INVALID_ARGUMENTS for what the tables cannot hold or single_pass refuses. A GPU that
+// no filter names and that cannot be measured is left out, unless there is no other
+// one, and so are optional domains; `left_out` is what has been left out before.
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
     const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,

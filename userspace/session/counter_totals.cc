@@ -134,8 +134,8 @@ std::vector<KernelValue> CounterTotals::Values(uint32_t kernel_id) const {
           if (reduction == Reduction::kMinimum) number = sum.minimum;
           if (reduction == Reduction::kMaximum) number = sum.maximum;
           if (reduction == Reduction::kAverage) number = sum.sum / sum.instances;
-          // Means: a quotient of means is the quotient of the sums where the dispatches
-          // are the same, and what is not a quotient remains a value per dispatch.
+          // Means: a quotient of means equals the quotient of the sums if the
+          // dispatches are the same, and other expressions remain values per dispatch.
           return number / static_cast<double>(sum.dispatches);
         });
     value.dispatches = fewest == UINT64_MAX ? 0 : fewest;

@@ -19,12 +19,12 @@ struct KernelValue {
   bool metric = false;
   // Counters: the sum over the dispatches that measured it. Metrics: absent.
   std::optional<double> total;
-  // Counters: the mean of a dispatch. Metrics: the expression over such means, of the
-  // passes that contain all of it; long dispatches have more weight in a quotient, as
+  // Counters: the mean per dispatch. Metrics: the expression over such means, from the
+  // passes that contain all of it; in a quotient, long dispatches have more weight, as
   // they should.
   std::optional<double> mean;
-  uint64_t dispatches = 0;  // how many it is based on
-  // A metric over means of different dispatches: see PassAssignment.
+  uint64_t dispatches = 0;  // number that it is based on
+  // A metric over means of different dispatches: see PlannedValue.
   bool mixed = false;
 };
 
@@ -36,9 +36,9 @@ class CounterTotals {
                 const TargetGpu& gpu);
 
   // Adds a dispatch of `kernel`; a pass that the plan does not have is ignored. Returns
-  // roughly how many bytes of memory were allocated permanently.
+  // the approximate number of bytes that were allocated permanently.
   size_t Add(uint32_t kernel, uint32_t pass, absl::Span<const CounterReading> readings);
-  // Adds the values of `from` to `into` from now on: two kernels with the same name.
+  // Moves the values of `from` to `into`, for two kernels with the same name.
   void Join(uint32_t into, uint32_t from);
 
   std::vector<uint32_t> Kernels() const;

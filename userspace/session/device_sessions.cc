@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-absl::Status NotActive(SessionId id) {
+absl::Status DeviceNotActive(SessionId id) {
   return SessionError(SessionStatus::kSessionNotActive,
                       absl::StrCat("device ", HandleName(id), " is not active"));
 }
@@ -113,7 +113,7 @@ absl::Status DeviceSessions::Start(SessionId id) {
 
 absl::StatusOr<std::vector<double>> DeviceSessions::Poll(SessionId id) {
   ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
-  if (device->run == nullptr) return NotActive(id);
+  if (device->run == nullptr) return DeviceNotActive(id);
   return device->run->Poll();
 }
 
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<std::string>> DeviceSessions::Counters(SessionId id) 
 
 absl::Status DeviceSessions::Stop(SessionId id) {
   ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
-  if (device->run == nullptr) return NotActive(id);
+  if (device->run == nullptr) return DeviceNotActive(id);
   return std::exchange(device->run, nullptr)->Stop();
 }
 

@@ -21,10 +21,10 @@ namespace rocattach {
 // time; the others wait.
 class DeviceSessions {
  public:
-  // Its sessions are numbered together with others that use `numbers`.
+  // Its sessions take their numbers from `numbers`, which others may use as well.
   DeviceSessions(std::shared_ptr<SessionRunner> runner,
                  std::shared_ptr<HandleSource::Count> numbers);
-  // Stops what is active.
+  // Stops active sessions.
   ~DeviceSessions();
   DeviceSessions(const DeviceSessions&) = delete;
   DeviceSessions& operator=(const DeviceSessions&) = delete;
@@ -36,7 +36,7 @@ class DeviceSessions {
   // Adds a session for a GPU by its key, with counters that Check has accepted.
   SessionId Add(std::vector<std::string> counters, std::string gpu_key);
   absl::Status Start(SessionId session);
-  // One value per counter of the create call, NaN where there is none.
+  // One value for each counter given to Create, NaN where there is none.
   absl::StatusOr<std::vector<double>> Poll(SessionId session);
   absl::StatusOr<std::vector<std::string>> Counters(SessionId session);
   absl::Status Stop(SessionId session);

@@ -42,7 +42,7 @@ bool EngineState::WaitSettled(const Session& session) {
 }
 
 void EngineState::EndNow(Session& session) const {
-  // Inside a callback nobody waits, and the session may stay.
+  // Inside a callback, this thread does not wait, and the session may remain active.
   if (session.run == nullptr || RecordBuffer::InCallback()) return;
   session.run->EndAt(BootNs());
 }
@@ -89,7 +89,7 @@ void EngineState::Lose(SessionId id, const RecordRouter* router,
     if (found == sessions.end() || found->second->router.get() != router) return;
     Session& session = *found->second;
     session.loss = why;
-    // If it is starting, the end of that phase tells; if it is stopping, the stop does.
+    // If it is starting or stopping, the end of that phase reports this.
     if (session.phase != Phase::kActive) return;
     Settle(session, Phase::kLost);
     lost = session.lost;

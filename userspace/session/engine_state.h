@@ -1,4 +1,4 @@
-// What the parts of the session engine share: the sessions with their filters and
+// State that the parts of the session engine share: the sessions with their filters and
 // buffers.
 #ifndef ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
 #define ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
@@ -35,7 +35,7 @@ struct SessionBuffer {
 
 // kStarting and kStopping belong to the thread that set them: only it uses the
 // session's run and ends the phase. A session is kLost if its run has ended by itself:
-// it can be started again, and terminating it says what happened.
+// it can be started again, and terminating it reports why.
 enum class Phase { kIdle, kStarting, kActive, kStopping, kLost };
 
 // Guarded by EngineState::mutex; the run is used without it.
@@ -47,10 +47,10 @@ struct Session {
   ProcessEndedCallback ended;
   SessionLostCallback lost;
   absl::Status loss;  // of the last start
-  // For the records of all its starts.
+  // The names for the records of all its starts.
   const std::shared_ptr<SessionTargetNames> names =
       std::make_shared<SessionTargetNames>();
-  std::set<std::string> texts;  // that the user was given
+  std::set<std::string> texts;  // given to the user
   uint32_t modes = 0;           // bits of SessionMode; 0: any
   Phase phase = Phase::kIdle;
   bool destroying = false;       // its id counts as gone
@@ -58,7 +58,7 @@ struct Session {
   // The last start; nullptr before the first one.
   std::shared_ptr<SessionRun> run;
   std::shared_ptr<RecordRouter> router;
-  uint64_t dropped_before = 0;       // what the buffers had dropped when it started
+  uint64_t dropped_before = 0;       // by the buffers, before it started
   CollectedCounts collected_before;  // by the starts before the last one
 };
 
@@ -71,12 +71,12 @@ struct EngineState {
   // Waits until no thread is starting or stopping the session. False if this thread
   // must not wait, because it is inside a callback that the other may be waiting for.
   bool WaitSettled(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Ends the last start of the session in each process, also where an answer to it is
-  // awaited, before anybody waits for that.
+  // Ends the last start of the session in each process, even if its answer is still
+  // awaited. Call this before waiting for that.
   void EndNow(Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Ends a phase.
   void Settle(Session& session, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // The session's run that `router` belongs to has ended by itself. Tells the user.
+  // The session's run of this router has ended by itself: tells the user.
   void Lose(SessionId id, const RecordRouter* router, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mutex);
   // Sets where the records of an active session go from now on.
@@ -91,7 +91,7 @@ struct EngineState {
   absl::CondVar changed;  // a phase ended
   bool initialized ABSL_GUARDED_BY(mutex) = false;
   int finalizing ABSL_GUARDED_BY(mutex) = 0;  // nonzero: no session starts
-  // Of sessions and device sessions.
+  // For sessions and device sessions together.
   const std::shared_ptr<HandleSource::Count> session_numbers;
   HandleSource session_handles ABSL_GUARDED_BY(mutex);
   HandleSource filter_handles ABSL_GUARDED_BY(mutex);
@@ -102,7 +102,7 @@ struct EngineState {
   std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving ABSL_GUARDED_BY(mutex);
 };
 
-// BUFFER_NOT_FOUND.
+// Returns BUFFER_NOT_FOUND.
 absl::Status NoBuffer(BufferId id);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// Whether a filter is valid, before any process is considered.
+// Checks whether a filter is valid, before any process is considered.
 #ifndef ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
 #define ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
 
@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// In this order: FILTER_NOT_SUPPORTED for kinds that are not offered;
+// Checks in this order: FILTER_NOT_SUPPORTED for kinds that are not offered;
 // FILTER_DATA_CORRUPTED for invalid data (nothing to collect, empty names, malformed
 // expressions, backward ranges, a sampling interval of 0); SESSION_FILTER_DATA_MISMATCH
 // for conditions that this kind does not have; COUNTER_NOT_FOUND for counters that no

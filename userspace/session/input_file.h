@@ -25,7 +25,7 @@ struct InputJob {
   std::vector<std::string> kernel_include, kernel_exclude;
   std::vector<NumberRange> iterations;  // "kernel_iteration_range"
   std::vector<CollectionPeriod> periods;
-  // Which *_trace and *_stats keys are true, in the file's order.
+  // The *_trace and stats keys that are true, in the file's order.
   std::vector<std::string> traces;
   std::vector<std::string> extra_counters;  // files
   // Keys without a meaning here (such as output names and formats): reported to the

@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<std::unique_ptr<re2::RE2>>> Compile(
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_max_mem(kPatternMemory);
-  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // any bytes are a name
+  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // any bytes can be a name
   std::vector<std::unique_ptr<re2::RE2>> compiled;
   for (const std::string& pattern : patterns) {
     if (pattern.empty()) return error("empty kernel name expression");

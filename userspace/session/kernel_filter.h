@@ -35,9 +35,9 @@ class KernelFilter {
   // True if the filter restricts anything.
   bool restricts() const { return !include_.empty() || !exclude_.empty(); }
 
-  // Whether the kernel is selected: one of the include expressions (if there are any)
-  // and none of the exclude expressions matches part of the symbol or of its demangled
-  // form, if `demangler` returns one.
+  // True if the kernel is selected: one of the include expressions (if there are any)
+  // and none of the exclude expressions matches a part of the symbol or of its
+  // demangled form, if `demangler` returns one.
   bool Matches(const std::string& symbol, Demangler* demangler) const;
 
  private:

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace rocattach {
 namespace {
 
+// Type of the payload of a status.
+constexpr absl::string_view kMissingCounter = "rocattach.MissingCounter";
+
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Whether this counter or metric needs the counter on a GPU that the plan measures.
+// True if this counter or metric needs the counter on a GPU that the plan measures.
 bool Needs(const std::string& name, const std::string& counter,
            const CompiledPlan& plan) {
   if (name == counter) return true;
@@ -26,13 +30,12 @@ bool Needs(const std::string& name, const std::string& counter,
 
 }  // namespace
 
-std::string MissingCounter(absl::string_view message) {
-  // As userspace/collector/sdk/configs.cc writes it.
-  constexpr absl::string_view kBefore = "has no counter ";
-  const size_t found = message.find(kBefore);
-  if (found == absl::string_view::npos) return "";
-  message.remove_prefix(found + kBefore.size());
-  return std::string(message.substr(0, message.find(' ')));
+void SetMissingCounter(absl::string_view counter, absl::Status* refusal) {
+  refusal->SetPayload(kMissingCounter, absl::Cord(counter));
+}
+
+std::string MissingCounter(const absl::Status& refusal) {
+  return std::string(refusal.GetPayload(kMissingCounter).value_or(absl::Cord()));
 }
 
 bool LeaveOut(const std::string& counter, const CompiledPlan& plan,

@@ -1,20 +1,22 @@
-// Counters that the SDK of a process lacks. What the user has named must be there; what
-// sets and blocks contain is left out.
+// Counters that the SDK of a process lacks. Those that the user has named must be
+// there; those from sets and blocks are left out.
 #ifndef ROCATTACH_USERSPACE_SESSION_MISSING_COUNTERS_H_
 #define ROCATTACH_USERSPACE_SESSION_MISSING_COUNTERS_H_
 
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
 
-// The counter that a collector has refused a plan for; empty if that is not the reason.
-// `message` is its answer, which is not trusted: it may be any word.
-std::string MissingCounter(absl::string_view message);
+// Adds to the error with which a plan was refused that a GPU lacks this counter.
+void SetMissingCounter(absl::string_view counter, absl::Status* refusal);
+// That counter; empty if the plan was refused for another reason.
+std::string MissingCounter(const absl::Status& refusal);
 
 // Removes all optional counters and metrics that need this counter on a GPU of the
 // plan. False, with nothing changed, if something that needs it was named by the user,
@@ -22,10 +24,10 @@ std::string MissingCounter(absl::string_view message);
 bool LeaveOut(const std::string& counter, const CompiledPlan& plan,
               std::vector<FilterSpec>* filters);
 
-// These counters as a part of what a plan leaves out.
+// An entry for these counters in what a plan leaves out.
 LeftOut LeftOutCounters(const std::vector<std::string>& counters);
 
-// What the catalogue knows of its versions, to be appended to an error: "; it is in
+// The SDK version that has the counter, for the end of an error message: "; it is in
 // rocprofiler-sdk from version 1.1 on". Empty if every version that can be used has it.
 std::string SinceText(const std::string& counter, const CompiledPlan& plan);
 

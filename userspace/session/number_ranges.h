@@ -11,10 +11,10 @@
 
 namespace rocattach {
 
-// Sorted, with those that touch or overlap joined. Ranges must not run backwards.
+// Sorts ranges, and joins those that touch or overlap. None may run backwards.
 std::vector<NumberRange> Normalize(std::vector<NumberRange> ranges);
 
-// Whether `value` lies in one of `ranges` (normalized); an empty list contains
+// True if `value` lies in one of `ranges` (normalized); an empty list contains
 // everything.
 bool InRanges(const std::vector<NumberRange>& ranges, uint64_t value);
 

@@ -1,4 +1,4 @@
-// What a plan calls the domains of a trace.
+// The domains of a trace, as plans name them.
 #ifndef ROCATTACH_USERSPACE_SESSION_PLAN_DOMAINS_H_
 #define ROCATTACH_USERSPACE_SESSION_PLAN_DOMAINS_H_
 
@@ -10,18 +10,18 @@
 
 namespace rocattach {
 
-// A domain that is no API, as a kind of record.
+// The kind of record of a domain that is not an API.
 struct PlanKind {
   uint32_t record_kind = 0;  // ROCATTACH_PLAN_RECORD_COPIES …
   absl::string_view name;    // for users
 };
-// Unset for the calls of an API.
+// nullopt for the calls of an API.
 std::optional<PlanKind> PlanKindOf(TraceDomain domain);
 
 // The enum rocattach_plan_api that stands for the calls of an API; TraceDomainOf() is
 // the inverse.
 uint32_t PlanApiOf(TraceDomain api);
-// Their name for users: "calls of the HIP API".
+// The name of an API's calls, for users: "calls of the HIP API".
 absl::string_view ApiText(TraceDomain api);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// The tables of a plan, which have a fixed room: architectures, counters and passes.
+// The tables of a plan, which have a fixed size: architectures, counters and passes.
 #ifndef ROCATTACH_USERSPACE_SESSION_PLAN_TABLES_H_
 #define ROCATTACH_USERSPACE_SESSION_PLAN_TABLES_H_
 
@@ -17,7 +17,7 @@
 
 namespace rocattach {
 
-// "gfx90a" of "gfx90a:sramecc+:xnack-".
+// The name without features: "gfx90a" for "gfx90a:sramecc+:xnack-".
 absl::string_view ArchitectureName(absl::string_view name);
 
 void SetBit(uint64_t* words, uint32_t bit);
@@ -27,7 +27,7 @@ void SetBit(uint64_t* words, uint32_t bit);
 bool CopyRanges(const std::vector<NumberRange>& from, rocattach_plan_range* to,
                 uint32_t& count);
 
-// Fills them in, in the plan and in its image. Nothing is added twice.
+// Fills the tables, in the plan and in its image. Nothing is added twice.
 class PlanTables {
  public:
   // INVALID_ARGUMENTS, for more of `what` than there is room for.
@@ -36,9 +36,9 @@ class PlanTables {
   // `plan` must outlive this object.
   explicit PlanTables(CompiledPlan* plan) : plan_(*plan), image_(*plan->image) {}
 
-  // The index of an architecture that the catalogue knows.
+  // The index of an architecture, which the catalogue must know.
   absl::StatusOr<size_t> Architecture(absl::string_view architecture);
-  // Adds passes, one after the other; `first` and `count` become theirs.
+  // Adds passes, one after the other, and sets `first` and `count` to their range.
   absl::Status AddPasses(const PassAssignment& passes, uint16_t& first,
                          uint16_t& count);
 

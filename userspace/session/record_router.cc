@@ -91,26 +91,26 @@ void RecordRouter::Put(const std::shared_ptr<RecordBuffer>& buffer,
   }
 }
 
-void RecordRouter::Take(const RecordHeader* record) {
+void RecordRouter::RouteRecord(const RecordHeader* record) {
   const std::shared_ptr<const SessionRoutes> now = Now();
   switch (record->kind) {
     case SessionRecordKind::kDispatch:
-      TakeDispatch(*now, RecordAs<DispatchRecord>(record));
+      RouteDispatch(*now, RecordAs<DispatchRecord>(record));
       break;
     case SessionRecordKind::kTrace:
-      TakeTrace(*now, RecordAs<TraceRecord>(record));
+      RouteTrace(*now, RecordAs<TraceRecord>(record));
       break;
     case SessionRecordKind::kSample:
       Put(now->sampler, record);
       break;
     default:
-      CountLost(1);  // of a kind that is never produced
+      CountLost(1);  // a kind that is never produced
       break;
   }
 }
 
-void RecordRouter::TakeDispatch(const SessionRoutes& now,
-                                const DispatchRecord& record) {
+void RecordRouter::RouteDispatch(const SessionRoutes& now,
+                                 const DispatchRecord& record) {
   const bool for_timestamps = (record.selected_by & kSelectedByTimestamps);
   const bool for_counters = (record.selected_by & kSelectedByCounters);
   // A dispatch is put into a buffer only once, even if both filters write to it.
@@ -123,7 +123,7 @@ void RecordRouter::TakeDispatch(const SessionRoutes& now,
   if (for_counters) Put(now.counters, &record.header);
 }
 
-void RecordRouter::TakeTrace(const SessionRoutes& now, const TraceRecord& record) {
+void RecordRouter::RouteTrace(const SessionRoutes& now, const TraceRecord& record) {
   if (now.sync) {
     RecordBuffer::CallbackScope scope;
     now.sync(record, session_);

@@ -1,4 +1,4 @@
-// From finished records to the buffers and callbacks of a session.
+// Passes finished records on to the buffers and callbacks of a session.
 #ifndef ROCATTACH_USERSPACE_SESSION_RECORD_ROUTER_H_
 #define ROCATTACH_USERSPACE_SESSION_RECORD_ROUTER_H_
 
@@ -14,14 +14,14 @@
 
 namespace rocattach {
 
-// What arrived for a session from its processes, whether somebody reads it or not.
+// Counts of what arrived for a session from its processes, read or not.
 struct CollectedCounts {
   uint64_t dispatches = 0, counted = 0, samples = 0, api_calls = 0, copies = 0;
   uint64_t memory = 0;
   void Add(const CollectedCounts& more);
 };
 
-// Where the records of each filter go; nullptr: nowhere.
+// The destinations of each filter's records; nullptr: none.
 struct SessionRoutes {
   std::shared_ptr<RecordBuffer> timestamps, counters, api, sampler;
   SyncCallback sync;
@@ -41,15 +41,15 @@ class RecordRouter {
   bool WantsDispatch(bool for_timestamps, bool for_counters) const;
   bool WantsTrace() const;
   bool WantsSample() const;
-  // Takes a complete record, including the values that follow its fixed part;
+  // Routes a complete record, including the values that follow its fixed part;
   // selected_by tells which filters selected a dispatch.
-  void Take(const RecordHeader* record);
+  void RouteRecord(const RecordHeader* record);
   // Counts what has arrived; called once for everything that does.
   void CountCollected(const CollectedCounts& more);
   CollectedCounts collected() const;
   // Counts records that were lost before they reached the router.
   void CountLost(uint64_t records);
-  // Everything of this process has been taken: flushes all buffers.
+  // Everything of this process has been routed: flushes all buffers.
   void TargetEnded(ProcessId target);
   void Flush();
 
@@ -59,8 +59,8 @@ class RecordRouter {
  private:
   std::shared_ptr<const SessionRoutes> Now() const;
   void Put(const std::shared_ptr<RecordBuffer>& buffer, const RecordHeader* record);
-  void TakeDispatch(const SessionRoutes& now, const DispatchRecord& record);
-  void TakeTrace(const SessionRoutes& now, const TraceRecord& record);
+  void RouteDispatch(const SessionRoutes& now, const DispatchRecord& record);
+  void RouteTrace(const SessionRoutes& now, const TraceRecord& record);
 
   const SessionId session_;
   mutable absl::Mutex mutex_;

@@ -1,4 +1,4 @@
-// From the readings of a pass to the values that were requested by name.
+// Computes the values that were requested by name from the readings of a pass.
 #ifndef ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
 #define ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
 
@@ -15,7 +15,7 @@
 
 namespace rocattach {
 
-// One of kAgentConstants; nullopt when the GPU's property is not known.
+// The value of one of kAgentConstants; nullopt if the GPU's property is not known.
 std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name);
 
 // The passes of one architecture, with names looked up once, because it is used for
@@ -23,12 +23,12 @@ std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& nam
 // it.
 class RequestedValues {
  public:
-  // `passes`: of `architecture`, which is of `plan`. A value's number is its name's
-  // position in `names`; other values are skipped.
+  // `passes` belongs to `architecture`, and that to `plan`. A value's number is its
+  // name's position in `names`; other values are skipped.
   RequestedValues(const CompiledPlan& plan, const PlanArchitecture& architecture,
                   const PassAssignment& passes, const std::vector<std::string>& names);
 
-  // Appends what `pass` measured: hardware counters as sums, metrics where the pass
+  // Appends what `pass` measured: hardware counters as sums, metrics if the pass
   // measured all of their counters. Values that are not available are omitted.
   void Append(uint32_t pass, const TargetGpu& gpu,
               absl::Span<const CounterReading> readings,
@@ -37,8 +37,8 @@ class RequestedValues {
  private:
   struct Value {
     uint32_t number = 0;
-    uint16_t counter = 0;                   // of the plan
-    const DerivedMetric* metric = nullptr;  // then not `counter`
+    uint16_t counter = 0;                   // index of plan_.counter_names
+    const DerivedMetric* metric = nullptr;  // if set, used instead of `counter`
   };
   std::optional<double> Evaluate(const DerivedMetric& metric, const TargetGpu& gpu,
                                  absl::Span<const CounterReading> readings) const;

@@ -34,23 +34,23 @@ struct TargetGpu {
   uint32_t xccs = 0;
 };
 
-// An API function that a process can be traced at.
+// An API function whose calls a process can trace.
 struct TargetFunction {
   uint32_t domain = 0;  // enum rocattach_plan_api
   uint32_t number = 0;  // within the domain
   std::string name;
 };
 
-// What a process can record.
+// Describes what a process can record.
 struct TargetDescription {
   std::vector<TargetGpu> gpus;
   // ROCATTACH_PLAN_RECORD_*.
   uint32_t record_kinds = 0;
-  // Why the others are not available, for users: "its runtime has no
+  // The reason why the others are not available, for users: "its runtime has no
   // rocprofiler-register".
   std::string missing_reason;
   std::vector<TargetFunction> functions = {};
-  // More names are added while it runs; nullptr: those above are all.
+  // More names are added while it runs; nullptr: there are no more than those above.
   std::shared_ptr<TargetNames> names = {};
   // The APIs whose calls it can record, a bit for each enum rocattach_plan_api.
   uint32_t api_domains = UINT32_MAX;
@@ -65,7 +65,7 @@ struct CounterReading {
 
 struct DispatchEvent {
   rocattach_dispatch dispatch;
-  // Which filters selected it.
+  // The filters that selected it.
   bool for_timestamps = false;
   bool for_counters = false;
   uint32_t pass = 0;  // of the GPU's architecture
@@ -90,9 +90,9 @@ struct SampleEvent {
 
 // The domain that an enum rocattach_plan_api stands for.
 TraceDomain TraceDomainOf(uint32_t plan_api);
-// The names of the process, filled from the description.
+// The names of a process, filled from its description if it has none.
 std::shared_ptr<TargetNames> NamesOf(const TargetDescription& description);
-// Its GPUs, for users.
+// The names of GPUs, for users.
 std::vector<GpuName> GpuNames(const std::vector<TargetGpu>& gpus);
 
 // Receives from a backend what a session collects. Calls for one target come one at a
@@ -103,14 +103,14 @@ class RecordSink {
   virtual ~RecordSink() = default;
   virtual void OnDispatches(ProcessId target,
                             absl::Span<const DispatchEvent> events) = 0;
-  // Whether anybody reads dispatches that these filters selected. If not, they need not
-  // be passed: CountDispatches() is enough.
+  // Returns true if dispatches that these filters selected are read. If not, they need
+  // not be passed: CountDispatches() is enough.
   virtual bool ReadsDispatches(bool for_timestamps, bool for_counters) const {
     (void)for_timestamps;
     (void)for_counters;
     return true;
   }
-  // So many were selected by each of the filters, and not passed.
+  // Counts dispatches that were selected by each of the filters, and not passed.
   virtual void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) {
     (void)for_timestamps;
     (void)for_counters;
@@ -118,11 +118,11 @@ class RecordSink {
   virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
   virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
   virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;
-  // When the session ends, of the boot-time clock; it may be brought forward. A process
+  // The end of the session, boot-time clock; it may be brought forward. A process
   // records nothing from then on, and is not waited for if it has not begun, whatever
-  // others of the session do.
+  // the session's other processes do.
   virtual uint64_t ends_ns() const { return UINT64_MAX; }
-  // So many allocations and the like went into the recording. Sessions only count them.
+  // Counts allocations and the like that were recorded; sessions only count them.
   virtual void OnMemory(ProcessId target, uint64_t count) {
     (void)target;
     (void)count;
@@ -142,7 +142,7 @@ class SessionBackend {
   virtual std::vector<ProcessId> Targets() = 0;
   // NOT_FOUND for a process that does not exist (any more). Quick, never calls a sink.
   virtual absl::StatusOr<TargetDescription> Describe(ProcessId target) = 0;
-  // The target that a pid names now.
+  // The target that has this pid now.
   virtual absl::StatusOr<ProcessId> FindTarget(pid_t pid) = 0;
   // False if there are processes, they have reported their API functions, and none has
   // this one. Future processes are checked when they start.
@@ -155,14 +155,14 @@ class SessionBackend {
   // Ends recording without waiting: what was recorded before may still have to be
   // delivered. OK for a process that has ended.
   virtual absl::Status Stop(ProcessId target) = 0;
-  // When it returns, everything that a stopped process recorded has been delivered.
-  // Never called from a user's callback, because a delivery may be waiting for that
-  // callback to return (it needs room in the buffer that is being delivered). The
-  // engine stops all targets of a session before it waits for the first: a delivering
-  // thread may be busy with the records of the others as long as they keep arriving.
+  // Waits until everything that a stopped process recorded has been delivered. Never
+  // called from a user's callback, because a delivery may be waiting for that callback
+  // to return (it needs room in the buffer that is being delivered). The engine stops
+  // all targets of a session before it waits for the first: a delivering thread may be
+  // busy with the records of the others as long as they keep arriving.
   virtual absl::Status Settle(ProcessId target) = 0;
-  // Delivers what is there now. Never called from a user's callback. DATA_LOSS if the
-  // memory is no longer plausible.
+  // Delivers what has been recorded so far. Never called from a user's callback.
+  // DATA_LOSS if the memory is no longer plausible.
   virtual absl::Status Drain(ProcessId target) = 0;
 };
 

@@ -27,14 +27,14 @@ class SessionBuffers {
   // A buffer for filters whose records are not read here, because the backend stores
   // them elsewhere: takes no memory, drops nothing, cannot grow.
   absl::StatusOr<BufferId> CreateUnread(SessionId session);
-  // Milliseconds. INCORRECT_FLUSH_INTERVAL.
+  // In milliseconds. Error: INCORRECT_FLUSH_INTERVAL.
   static absl::Status CheckFlushInterval(uint64_t interval);
   absl::Status SetFlushInterval(SessionId session, BufferId buffer, uint64_t interval);
   absl::Status Destroy(SessionId session, BufferId buffer);
   // BUFFER_NOT_FOUND, after the checks of the session.
   absl::Status Check(SessionId session, BufferId buffer) const;
   absl::Status Flush(SessionId session, BufferId buffer);
-  // For a callback: from a record of its delivery to the next.
+  // For a callback: steps from a record of its delivery to the next.
   absl::Status NextRecord(const RecordHeader* record, const RecordHeader** next,
                           SessionId session, BufferId buffer) const;
   // Flushes buffers whose interval has elapsed. Call it every few milliseconds.

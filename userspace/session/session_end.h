@@ -1,4 +1,4 @@
-// When a start of a session ends.
+// The time at which a start of a session ends.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_END_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_END_H_
 
@@ -13,13 +13,13 @@ namespace rocattach {
 inline constexpr absl::string_view kEndedBeforeBegun =
     "the session was stopped before it was active";
 
-// Of the boot-time clock. Thread-safe. Each process is ended at that time where its
-// plan is, not where the session is stopped: whoever stops it may be waiting for a
-// process that does not answer.
+// A time of the boot-time clock. Thread-safe. The end applies to each process where its
+// plan is, not where the session is stopped: the thread that stops it may be waiting
+// for a process that does not answer.
 class SessionEnd {
  public:
   uint64_t ns() const { return ns_.load(std::memory_order_relaxed); }
-  // It only ever comes earlier.
+  // Only an earlier time than the current one has an effect.
   void BringForward(uint64_t ns) {
     uint64_t known = ns_.load(std::memory_order_relaxed);
     while (ns < known &&

@@ -21,7 +21,7 @@ uint64_t BufferDrops(const Session& session) {
   return dropped;
 }
 
-// Whether there is something to stop.
+// True if there is something to stop.
 bool HasRun(const Session& session) {
   return session.phase == Phase::kActive || session.phase == Phase::kLost;
 }
@@ -87,7 +87,7 @@ absl::Status SessionEngine::Finalize() {
   return StopAll();
 }
 
-// Stops every session, then counts as not initialized.
+// Stops every session; the engine then counts as not initialized.
 absl::Status SessionEngine::StopAll() {
   {
     absl::MutexLock lock(&state_->mutex);
@@ -294,7 +294,7 @@ absl::Status SessionEngine::StartSession(SessionId id, uint64_t ends_ns) {
 
 // Ends phase kStarting.
 void SessionEngine::BecomeActive(const std::shared_ptr<Session>& session) {
-  absl::Status loss;  // it was lost while it was starting
+  absl::Status loss;  // set if it was lost while it was starting
   std::shared_ptr<RecordRouter> router;
   bool destroy = false;
   {

@@ -27,12 +27,12 @@ namespace rocattach {
 struct EngineState;
 struct Session;
 
-// What a session is doing.
+// The state of a session.
 struct SessionReport {
   bool active = false;
   // The processes it collects from now.
   std::vector<ProcessId> running;
-  // Processes in which it could not be started, with the reasons; of the last start.
+  // Processes in which the last start failed, with the reasons.
   std::map<ProcessId, absl::Status> refused;
   // Processes that run without something that the filters would include.
   std::map<ProcessId, std::vector<LeftOut>> left_out;
@@ -54,7 +54,7 @@ class SessionEngine {
   // For the processes of this backend.
   SessionEngine(std::shared_ptr<SessionBackend> backend,
                 std::shared_ptr<const CounterCatalog> catalog);
-  // Terminates what is active. Not from inside a callback.
+  // Terminates active sessions. Not from inside a callback.
   ~SessionEngine();
   SessionEngine(const SessionEngine&) = delete;
   SessionEngine& operator=(const SessionEngine&) = delete;
@@ -71,7 +71,7 @@ class SessionEngine {
                                                size_t buffer_bytes,
                                                BufferCallback callback,
                                                SyncCallback sync);
-  // The session is for this process (and others that are named).
+  // Restricts the session to this process, and others that are added.
   absl::Status AddSessionTarget(SessionId session, ProcessId target);
   absl::Status AddSessionProcess(SessionId session, pid_t pid);
   // Called when a process of the session has ended.
@@ -79,16 +79,16 @@ class SessionEngine {
                                        ProcessEndedCallback callback);
   // Called when the session has ended without being terminated.
   absl::Status SetLostCallback(SessionId session, SessionLostCallback callback);
-  // Restricts the session to filters of its modes; each needs one.
+  // Restricts the session to filters of its modes; each mode needs a filter.
   absl::Status AddSessionMode(SessionId session, SessionMode mode);
-  // `ends_ns`: when it ends in each process, of the boot-time clock, however late it is
-  // terminated.
+  // `ends_ns`: the time at which it ends in each process, boot-time clock, however late
+  // it is terminated.
   absl::Status StartSession(SessionId session, uint64_t ends_ns = UINT64_MAX);
-  // The same, of a session that is active or starting; it is never put off. Does not
-  // wait.
+  // Sets that time for a session that is active or starting; it can only become
+  // earlier. Does not wait.
   void EndSessionAt(SessionId session, uint64_t boot_ns);
-  // All end now, and none starts any more. Before Finalize(), which may have to wait
-  // for somebody who starts one.
+  // Ends all sessions now, and prevents further starts. Call this before Finalize(),
+  // which may have to wait for a thread that starts a session.
   void EndAllNow();
   absl::Status TerminateSession(SessionId session);
   absl::Status DestroySession(SessionId session);
@@ -98,12 +98,12 @@ class SessionEngine {
   // NOT_INITIALIZED, SESSION_NOT_FOUND.
   absl::Status CheckSession(SessionId session) const;
   // NOT_INITIALIZED, SESSION_NOT_FOUND, SESSION_NOT_ACTIVE; ERROR if it was lost, or if
-  // what runs it does not answer.
+  // its runner does not answer.
   absl::Status CheckActive(SessionId session) const;
   absl::StatusOr<SessionReport> Report(SessionId session) const;
 
-  // For who passes the session's records on, also while it is being destroyed; nullptr
-  // when it is gone.
+  // For code that passes the session's records on, also while it is being destroyed;
+  // nullptr when it is gone.
   std::shared_ptr<const SessionTargetNames> TargetNamesOf(SessionId session) const;
 
   // A process became ready: an active session for all processes starts there.

@@ -17,7 +17,7 @@ absl::Status NoFilter(FilterId id) {
       absl::StrCat("the session has no filter ", static_cast<uint64_t>(id)));
 }
 
-// SESSION_MODE_FILTER_MISMATCH of the documentation.
+// This is SESSION_MODE_FILTER_MISMATCH in the documentation.
 absl::Status CheckMode(const Session& session, FilterKind kind) {
   if (session.modes == 0) return absl::OkStatus();
   const auto mode = static_cast<uint32_t>(ModeOf(kind));

@@ -19,7 +19,7 @@ class SessionFilters {
   explicit SessionFilters(std::shared_ptr<EngineState> state)
       : state_(std::move(state)) {}
 
-  // The checks of Create on its filter; see SessionRunner.
+  // Checks a filter as Create does; see SessionRunner.
   absl::Status Check(const FilterSpec& filter) const;
   absl::StatusOr<FilterId> Create(SessionId session, FilterSpec filter);
   // Replaces what the session's filter of this kind collects, from the next start on;

@@ -21,7 +21,7 @@ enum class HandleKind : uint8_t {
   kDeviceSession = 4,
 };
 
-// The kind stands above the number.
+// The kind is in the bits above the number.
 inline constexpr int kHandleNumberBits = 40;
 
 // Handles of one kind, counted from 1. Not thread-safe, except for the count.
@@ -43,7 +43,7 @@ class HandleSource {
   const std::shared_ptr<Count> last_;
 };
 
-// As in recordings, and for users of the service: 1, 2, 3 …
+// The number that recordings and users of the service see: 1, 2, 3 …
 inline uint64_t Number(SessionId id) {
   return static_cast<uint64_t>(id) & ((uint64_t{1} << kHandleNumberBits) - 1);
 }
@@ -53,7 +53,7 @@ inline SessionId SessionOfNumber(uint64_t number) {
                                 number);
 }
 
-// For the program that has the handle.
+// The name of a session for the program that has the handle.
 inline std::string HandleName(SessionId id) {
   return absl::StrCat("session ", static_cast<uint64_t>(id));
 }

@@ -1,4 +1,4 @@
-// What a session puts into its buffers: records of different sizes, one after the
+// The records that a session puts into its buffers: of different sizes, one after the
 // other, each 8-byte aligned.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
@@ -36,7 +36,7 @@ struct RecordValue {
   double value;  // summed over the instances of a hardware counter
 };
 
-// A GPU's number that is not known, or the host.
+// The number of a GPU that is not known, or of the host.
 inline constexpr uint32_t kNoGpu = UINT32_MAX;
 
 // Bits of DispatchRecord.selected_by.
@@ -51,18 +51,18 @@ struct DispatchRecord {
   uint32_t gpu_id;  // its number among the process's GPUs, from 0
   uint32_t queue_id;
   uint32_t kernel_id;  // 0: not known
-  uint32_t pass;       // which pass its values are of, from 0
+  uint32_t pass;       // the pass of its values, from 0
   uint64_t correlation_id;
   RecordTimes times;
   uint32_t grid_size[3];  // work-items
   uint32_t workgroup_size[3];
   uint32_t lds_bytes;
   uint32_t scratch_bytes;
-  uint32_t selected_by;  // which filters of the session: kSelectedBy*
+  uint32_t selected_by;  // by these filters of the session: kSelectedBy*
   uint32_t values;
 };
 
-// What an API trace can record. Numbers of ROCProfiler's domains.
+// The domains of an API trace, with ROCProfiler's numbers.
 enum class TraceDomain : int32_t {
   kHsaApi = 0,
   kMemoryCopies = 1,
@@ -71,13 +71,13 @@ enum class TraceDomain : int32_t {
   kKfdApi = 4,        // cannot be traced
   kExtensionApi = 5,  // cannot be traced
   kMarkers = 6,
-  // These are not ROCProfiler's.
+  // Not from ROCProfiler.
   kRcclApi = 32,
   kMemoryAllocations = 33,
   kScratchMemory = 34,
 };
 
-// Those that the C API does not have: a trace record has no room for their memory.
+// True for those that the C API lacks: a trace record has no room for their memory.
 constexpr bool IsInRecordingsOnly(TraceDomain domain) {
   return domain == TraceDomain::kMemoryAllocations ||
          domain == TraceDomain::kScratchMemory;
@@ -90,12 +90,12 @@ struct TraceRecord {
   int32_t pid;
   uint32_t tid;
   TraceDomain domain;
-  uint32_t operation_id;  // the function; of copies the direction: 1 host to host,
+  uint32_t operation_id;  // the function; for copies the direction: 1 host to host,
                           // 2 host to device, 3 device to host, 4 device to device
   uint64_t correlation_id;
   RecordTimes times;
-  uint32_t source_gpu_id, target_gpu_id;  // of copies
-  uint64_t bytes;                         // of copies
+  uint32_t source_gpu_id, target_gpu_id;  // for copies
+  uint64_t bytes;                         // for copies
   const char* text;                       // set for a program when it gets the record
   uint32_t text_bytes;                    // with the final 0; 0: none
   uint32_t pad;

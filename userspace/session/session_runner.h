@@ -21,15 +21,15 @@
 
 namespace rocattach {
 
-// What one start of a session is to collect.
+// The parameters of one start of a session.
 struct RunSpec {
   SessionId session = {};
   std::vector<FilterSpec> filters;  // checked, one of each kind
   std::vector<ProcessId> targets;   // empty: all current and future ones
-  // Gets the names that the records need, before these.
+  // Receives the names that records need, before those records.
   std::shared_ptr<SessionTargetNames> names = {};
   // Called if the run ends by itself after Start, on any thread, at most once, not from
-  // Stop and not after it. The records that had arrived have been delivered.
+  // Stop and not after it. All records that had arrived have then been delivered.
   std::function<void(const absl::Status& why)> lost = {};
 };
 
@@ -45,12 +45,12 @@ class SessionRun {
   // When it returns, all records have been passed to the router, unless it was called
   // from inside a user's callback, which must not wait.
   virtual absl::Status Stop() = 0;
-  // It ends then, in each process, although its Stop may come later; what Start or
-  // Arrived wait for ends as well. Never later than an earlier call said.
+  // Ends the run at that time in each process, even if Stop is called later, and also
+  // what Start or Arrived wait for. Never later than an earlier call has set.
   virtual void EndAt(uint64_t boot_ns) { (void)boot_ns; }
-  // Delivers what is there now. Never called from a user's callback.
+  // Delivers what has been recorded so far. Never called from a user's callback.
   virtual absl::Status Drain() = 0;
-  // Whether it collects still, as far as can be said without waiting for long.
+  // OK if it still collects, as far as that is known without a long wait.
   virtual absl::Status Check() { return absl::OkStatus(); }
   // A process became ready; only for runs of all processes.
   virtual void Arrived(ProcessId target) = 0;
@@ -59,7 +59,7 @@ class SessionRun {
   virtual std::vector<ProcessId> Running() const = 0;
   // Those in which it could not be started, with the reasons.
   virtual std::map<ProcessId, absl::Status> Refused() const = 0;
-  // Those in which it runs without something. Not known of a run elsewhere.
+  // Those in which something is left out. Not known for runs in another program.
   virtual std::map<ProcessId, std::vector<LeftOut>> LeftOutOf() const { return {}; }
 };
 
@@ -81,11 +81,11 @@ class SessionRunner {
 
   // Called before sessions are created. ERROR if no service is there to collect.
   virtual absl::Status Connect() { return absl::OkStatus(); }
-  // In the order that rocattach_create_filter documents, from its kind on.
+  // Checks in the order that rocattach_create_filter documents, from its kind on.
   virtual absl::Status CheckFilter(const FilterSpec& filter) = 0;
-  // The process that a pid names now; INVALID_ARGUMENTS.
+  // The process that has this pid now; INVALID_ARGUMENTS.
   virtual absl::StatusOr<ProcessId> FindTarget(pid_t pid) = 0;
-  // Nothing happens before its Start.
+  // The run does nothing before its Start.
   virtual std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                              std::shared_ptr<RecordRouter> router) = 0;
   // The session that runs on all processes; none if there is none, or if the runner

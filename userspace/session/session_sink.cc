@@ -83,7 +83,7 @@ void SessionSink::PassOn(TraceRecord fixed, absl::string_view text, Target* targ
   if (!text.empty()) {
     std::memcpy(target->record.data() + sizeof(fixed) / 8, text.data(), text.size());
   }
-  router_->Take(reinterpret_cast<const RecordHeader*>(target->record.data()));
+  router_->RouteRecord(reinterpret_cast<const RecordHeader*>(target->record.data()));
 }
 
 void SessionSink::Request(const std::vector<RequestedValues>& requested,
@@ -111,7 +111,7 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
   }
   auto* header = reinterpret_cast<RecordHeader*>(target->record.data());
   header->bytes = static_cast<uint32_t>(sizeof(Fixed) + values_bytes);
-  router_->Take(header);
+  router_->RouteRecord(header);
 }
 
 // In the service, most sessions are only recorded.

@@ -44,7 +44,7 @@ class SessionSink : public RecordSink {
   void OnTargetEnded(ProcessId target) override;
 
  private:
-  // What is needed for each record of a process.
+  // Data that is needed for each record of a process.
   struct Target {
     std::shared_ptr<const CompiledPlan> plan;
     // By index of plan->architectures.
@@ -55,7 +55,7 @@ class SessionSink : public RecordSink {
     std::vector<uint64_t> record;
   };
 
-  // nullptr: not one of our targets.
+  // nullptr if it is not one of this sink's targets.
   std::shared_ptr<Target> Find(ProcessId target) const;
   // Fills target->values from readings of the GPU.
   static void Request(const std::vector<RequestedValues>& requested, uint32_t agent_id,

@@ -35,7 +35,7 @@ enum class FilterKind : int {
   kCountersSampler = 7,
 };
 
-// What a session is for, if its program says so. Bits.
+// The purposes of a session, if its program states them. Bits.
 enum class SessionMode : uint32_t {
   kProfiling = 1,  // dispatches and counters
   kTracing = 2,    // API calls and copies
@@ -48,13 +48,13 @@ struct NumberRange {
   bool operator==(const NumberRange&) const = default;
 };
 
-// Which operations a filter applies to. Empty members do not restrict.
+// The operations that a filter applies to. Empty members do not restrict.
 struct Selection {
   // "gfx90a", a part of the product's name, the number among the process's GPUs ("0"),
   // a UUID or a PCI address ("0000:03:00.0").
   std::vector<std::string> gpus;
   // Regular expressions that match anywhere in the name, mangled or demangled.
-  // Excluding wins.
+  // Exclusion takes precedence.
   std::vector<std::string> kernel_include;
   std::vector<std::string> kernel_exclude;
   // Dispatches of the process, from 1.
@@ -77,21 +77,21 @@ struct FilterSpec {
   // The catalog for lookups; null: that of the program that runs the session. The same
   // for all filters of a session.
   std::shared_ptr<const CounterCatalog> catalog;
-  // Of these, the names that the user did not give: members of sets and blocks. A
-  // process whose SDK lacks one is measured without it.
+  // Names among these that the user did not give: members of sets and blocks. A process
+  // whose SDK lacks one is measured without it.
   std::vector<std::string> optional;
-  bool single_pass = false;  // refuse what takes more than one pass
+  bool single_pass = false;  // refuse a filter that takes several passes
   bool keep_groups = false;  // each group is a separate pass
   // kCounters and kCountersSampler: the recording has the value of every instance as
-  // well. A process whose SDK does not tell them apart is measured without.
+  // well. A process whose SDK does not distinguish them is measured without.
   bool instances = false;
-  // kCounters: if rotation_ns is 0, the dispatches of a kernel after which the next
-  // pass is used; else rotation_ns is the time after which it is used.
+  // kCounters: if rotation_ns is 0, the number of dispatches of a kernel after which
+  // the next pass is used; else rotation_ns is the time after which it is used.
   uint64_t rotation_iterations = 1;
   uint64_t rotation_ns = 0;
   // kApiTrace. May contain a number outside of the enumeration, which is refused.
   std::vector<TraceDomain> api_domains;
-  // Of these, what the user did not name: left out where a process cannot record it.
+  // Those that the user did not name: left out where a process cannot record them.
   std::vector<TraceDomain> optional_domains;
   bool arguments = false;  // the recording has the arguments of calls
   // kCountersSampler, nanoseconds; duration 0: until the session ends.
@@ -109,14 +109,14 @@ struct FilterSpec {
   }
 };
 
-// Records [begin, end) of a buffer; valid until it returns.
+// Records [begin, end) of a buffer; valid until the callback returns.
 using BufferCallback = std::function<void(
     const RecordHeader* begin, const RecordHeader* end, SessionId, BufferId)>;
 using SyncCallback = std::function<void(const TraceRecord&, SessionId)>;
 // A process that a session collected from is gone, and all of its records have been
 // delivered. Must not wait.
 using ProcessEndedCallback = std::function<void(ProcessId)>;
-// A session has ended without being terminated, because what ran it is gone.
+// A session has ended without being terminated, because its run ended by itself.
 using SessionLostCallback = std::function<void(SessionId, const absl::Status& why)>;
 
 }  // namespace rocattach

@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-// How long Poll waits for a reading that covers its call.
+// Maximum time that Poll waits for a reading that covers its call.
 constexpr uint64_t kPollTimeoutNs = 1'000'000'000;
 
 // The GPUs that attached processes see; see TargetDevice::Check.
@@ -51,7 +51,7 @@ FilterSpec SamplerOf(const std::vector<std::string>& counters, int gpu_index) {
 
 }  // namespace
 
-// Sums what the process reads.
+// Adds up the readings of the process.
 class DeviceSums : public RecordSink {
  public:
   void OnDispatches(ProcessId, absl::Span<const DispatchEvent>) override {}
@@ -73,7 +73,7 @@ class DeviceSums : public RecordSink {
   struct Now {
     std::vector<CounterReading> readings;
     uint32_t agent_id = 0;
-    uint64_t end_ns = 0;  // what they cover
+    uint64_t end_ns = 0;  // end of the time that they cover
     bool ended = false;
   };
   Now Read() const {
@@ -153,8 +153,8 @@ absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
         std::make_shared<TargetDevice>(owners, session, target, counters, *plan);
     const absl::Status begun = device->Begin();
     if (begun.ok()) return std::shared_ptr<DeviceRun>(std::move(device));
-    // That the counters are in use is a better explanation than why another process
-    // cannot.
+    // The message that the counters are in use explains more than the reason why
+    // another process cannot be used.
     const bool busy = SessionStatusOf(begun) == SessionStatus::kHasActiveSession;
     if (busy) {
       refused = begun;
@@ -230,7 +230,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   const TargetGpu* gpu = plan_->Gpu(now.agent_id);
   const PlanArchitecture* architecture = plan_->Architecture(now.agent_id);
   if (gpu == nullptr || architecture == nullptr) return values;
-  // The same evaluation as that of a session's records.
+  // Evaluated in the same way as a session's records.
   std::vector<RecordValue> seen;
   RequestedValues(*plan_, *architecture, architecture->sampler, counters_)
       .Append(/*pass=*/0, *gpu, now.readings, &seen);

@@ -20,7 +20,7 @@ class DeviceSums;
 // meanwhile.
 class TargetDevice : public DeviceRun {
  public:
-  // How often the process is to read the counters: Poll waits for the next reading.
+  // Period at which the process reads the counters: Poll waits for the next reading.
   static constexpr uint64_t kIntervalNs = 5'000'000;
 
   // As SessionRunner::CheckDevice. GPUs are numbered as in the attached process that

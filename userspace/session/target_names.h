@@ -1,4 +1,4 @@
-// What the numbers in a process's records stand for: kernels, API functions, GPUs.
+// The meaning of the numbers in a process's records: kernels, API functions, GPUs.
 #ifndef ROCATTACH_USERSPACE_SESSION_TARGET_NAMES_H_
 #define ROCATTACH_USERSPACE_SESSION_TARGET_NAMES_H_
 
@@ -19,7 +19,7 @@
 
 namespace rocattach {
 
-// A GPU, for users.
+// Describes a GPU, for users.
 struct GpuName {
   std::string architecture;  // "gfx90a"
   std::string product_name;
@@ -27,12 +27,12 @@ struct GpuName {
   uint32_t compute_units = 0;
 };
 
-// Of one process. Thread-safe.
+// The names of one process. Thread-safe.
 class TargetNames {
  public:
   void AddKernel(uint32_t kernel, std::string mangled);
   void AddFunction(TraceDomain domain, uint32_t function, std::string name);
-  // By their numbers among the process's GPUs.
+  // In the order of their numbers among the process's GPUs.
   void SetGpus(std::vector<GpuName> gpus);
 
   // nullopt: not known.
@@ -48,7 +48,7 @@ class TargetNames {
   std::vector<GpuName> gpus_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Of the processes that a session collects from; records have pids. Thread-safe.
+// The names of the processes of a session, by their pids in records. Thread-safe.
 class SessionTargetNames {
  public:
   void Set(pid_t pid, std::shared_ptr<TargetNames> names);

@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-// How long a process may take to name, one by one, the counters that its SDK lacks.
+// Time limit for a process to name, one by one, the counters that its SDK lacks.
 constexpr uint64_t kPatienceNs = 2'000'000'000;
 
 constexpr char kEndedBefore[] = "the session ended before it could begin in it";
@@ -26,7 +26,7 @@ std::string Name(ProcessId target) {
   return absl::StrCat("process ", target.pid);
 }
 
-// Whether these are some of the other kinds, but not all.
+// True if `kinds` are some of `others`, but not all.
 bool IsPartOf(uint32_t kinds, uint32_t others) {
   return kinds != others && (kinds & ~others) == 0;
 }
@@ -150,7 +150,7 @@ absl::Status TargetRun::OwnCounters(ProcessId target, const CompiledPlan& plan) 
 
 absl::Status TargetRun::StartTarget(ProcessId target) {
   SessionBackend& backend = *owners_->backend;
-  // Another process may not have answered for as long as the session was to last.
+  // The wait for another process may have lasted as long as the session was to last.
   if (BootNs() >= end_->ns()) {
     return Refuse(target, SessionError(SessionStatus::kError,
                                        absl::StrCat(Name(target), ": ", kEndedBefore)));
@@ -179,14 +179,14 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
       left_out_[target] = (*plan)->left_out;
       return absl::OkStatus();
     }
-    // A collector names one counter at a time that its SDK lacks.
-    const std::string counter = MissingCounter(started.message());
+    // A collector names the counters that its SDK lacks one at a time.
+    const std::string counter = MissingCounter(started);
     if (BootNs() - begin < kPatienceNs && LeaveOut(counter, **plan, &filters)) {
       missing.push_back(counter);
       notes = {LeftOutCounters(missing)};
       continue;
     }
-    // Or that it cannot get its SDK: the rest may do without.
+    // Or it cannot load its SDK: the rest may work without it.
     if (auto again = backend.Describe(target);
         again.ok() && IsPartOf(again->record_kinds, description->record_kinds)) {
       description = std::move(again);
@@ -200,7 +200,7 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
 }
 
 void TargetRun::Ended(ProcessId target) {
-  // A session of all processes may see many of them.
+  // A session for all processes may see many of them.
   spec_.names->Remove(target.pid);
   absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
@@ -211,15 +211,16 @@ void TargetRun::Ended(ProcessId target) {
 absl::Status TargetRun::Stop() {
   const std::vector<ProcessId> running = Running();
   absl::Status result;
-  auto note = [&](ProcessId target, const absl::Status& status) {
+  auto keep_error = [&](ProcessId target, const absl::Status& status) {
     if (status.ok()) return;
     result.Update(SessionError(SessionStatus::kError,
                                absl::StrCat(Name(target), ": ", status.message())));
   };
-  for (ProcessId target : running) note(target, owners_->backend->Stop(target));
+  for (ProcessId target : running) keep_error(target, owners_->backend->Stop(target));
   // Callbacks must not wait: see SessionBackend::Settle.
   if (!RecordBuffer::InCallback()) {
-    for (ProcessId target : running) note(target, owners_->backend->Settle(target));
+    for (ProcessId target : running)
+      keep_error(target, owners_->backend->Settle(target));
   }
   absl::MutexLock lock(&owners_->mutex);
   owners_->Release(spec_.session);
@@ -243,7 +244,7 @@ void TargetRun::Arrived(ProcessId target) {
     absl::MutexLock lock(&owners_->mutex);
     if (!owners_->targets.try_emplace(target, spec_.session).second) return;
   }
-  StartTarget(target).IgnoreError();  // it is in Refused()
+  StartTarget(target).IgnoreError();  // the error is in Refused()
 }
 
 }  // namespace

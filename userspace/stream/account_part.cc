@@ -11,13 +11,13 @@
 namespace rocattach {
 namespace {
 
-// Dispatches and copies that are not recorded, and are counted in one number.
+// Number of dispatches and copies that are not recorded; one count covers both.
 uint64_t Lost(const v1::LossAccount& account) {
   return account.dropped_ring_full() + account.dropped_collector() +
          account.dropped_invalid() + account.dropped_inflight() + account.sampled_out();
 }
 
-// Moves both to what has been delivered or lost.
+// Sets each seen count to the number of operations delivered or lost.
 void SettleSeen(const PerRecordKind<DeliveryCount>& counts, v1::LossAccount* account) {
   const DeliveryCount& dispatches = counts[RecordKind::kDispatch];
   const DeliveryCount& copies = counts[RecordKind::kCopy];
@@ -39,7 +39,7 @@ void SettleSeen(const PerRecordKind<DeliveryCount>& counts, v1::LossAccount* acc
   account->set_inflight(0);
 }
 
-// Not counts since the attach.
+// True for a field that is not a count since the attach.
 bool IsMoment(int field) {
   return field == v1::LossAccount::kTimeNsFieldNumber ||
          field == v1::LossAccount::kInflightFieldNumber;
@@ -61,8 +61,8 @@ v1::LossAccount AccountPart::Of(const v1::LossAccount& account) const {
     const uint64_t before = values->GetUInt64(before_, field);
     values->SetUInt64(&part, field, now - std::min(now, before));
   }
-  // Lost copies of earlier parts were taken for dispatches, of which there may be
-  // fewer.
+  // Earlier parts counted their lost copies as dispatches, so they may have more
+  // dispatches than `account`; the excess is subtracted from the copies instead.
   const uint64_t less = before_.dispatches_seen() -
                         std::min(before_.dispatches_seen(), account.dispatches_seen());
   part.set_copies_seen(part.copies_seen() - std::min(part.copies_seen(), less));

@@ -1,5 +1,5 @@
-// A recording that is split into files: what of a process's account, which counts from
-// the attach on, belongs to one of them.
+// The part of a process's account that belongs to one file of a split recording. The
+// account itself counts from the attach on.
 #ifndef ROCATTACH_USERSPACE_STREAM_ACCOUNT_PART_H_
 #define ROCATTACH_USERSPACE_STREAM_ACCOUNT_PART_H_
 
@@ -10,12 +10,12 @@ namespace rocattach {
 
 class AccountPart {
  public:
-  // The account without what earlier files have. `account` has no counts of the writer.
+  // The account without earlier files' counts. `account` lacks the writer's counts.
   v1::LossAccount Of(const v1::LossAccount& account) const;
 
-  // Ends this part. `account` is the last known one, `counts` are those of the writer,
-  // from the attach on. What is seen and neither delivered nor lost yet belongs to the
-  // next part, so that each part adds up. Returns the part that has ended.
+  // Ends this part and returns it. `account` is the last known account, and `counts`
+  // are the writer's counts from the attach on. Operations that were seen but neither
+  // delivered nor lost yet belong to the next part, so that each part adds up.
   v1::LossAccount End(v1::LossAccount account,
                       const PerRecordKind<DeliveryCount>& counts);
 

@@ -14,8 +14,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Fields of schemas/stream.proto and schemas/records.proto that hold a time of
-// CLOCK_BOOTTIME, batches aside.
+// Fields of schemas/stream.proto and schemas/records.proto that hold a CLOCK_BOOTTIME
+// time, except in batches.
 constexpr absl::string_view kTimes[] = {
     "boottime_ns", "start_ns",  "seen_ns",    "created_ns",  "time_ns",
     "hit_ns",      "seized_ns", "stopped_ns", "released_ns", "hold_end_ns",
@@ -50,7 +50,7 @@ std::string ShiftBatch(const Alignment& alignment, absl::string_view payload) {
   std::vector<typename Kind::Record> records;
   if (!Kind::kDecode(payload, &records).ok()) return "";
   for (auto& record : records) Shift(alignment, &record);
-  // One batch it was, and one it stays.
+  // The limit is high enough for all records to stay in one batch.
   typename Kind::Encoder encoder(kMaxPayloadBytes * 64);
   if (encoder.Append(records) != records.size()) return "";
   std::string shifted;

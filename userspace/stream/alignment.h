@@ -1,5 +1,5 @@
-// Times of recordings of different machines, or of different boots of one, on one
-// clock.
+// Puts the times of recordings from different machines, or from different boots of one
+// machine, on one clock.
 #ifndef ROCATTACH_USERSPACE_STREAM_ALIGNMENT_H_
 #define ROCATTACH_USERSPACE_STREAM_ALIGNMENT_H_
 
@@ -15,34 +15,34 @@
 
 namespace rocattach {
 
-// How the clock of a recording (CLOCK_BOOTTIME) relates to that of another.
+// Relation of a recording's clock (CLOCK_BOOTTIME) to the clock of another recording.
 struct Alignment {
-  // To be added to its times, modulo 2^64.
+  // Added to the recording's times, modulo 2^64.
   uint64_t offset_ns = 0;
-  // Both have the same clock.
+  // True if both recordings have the same clock.
   bool same_clock = false;
-  // Not: the recording does not say.
+  // False if a recording lacks the clock readings that are needed.
   bool known = false;
 
-  // A time of the recording on the other clock; 0 (not known) stays 0.
+  // Converts a time of the recording to the other clock; 0 (not known) stays 0.
   uint64_t Shifted(uint64_t time_ns) const {
     return time_ns == 0 ? 0 : time_ns + offset_ns;
   }
 };
 
-// From `other` to `base`: the same clock if both were recorded in one boot of a
-// machine, else by what both machines took for the time of day.
+// Aligns `other` with `base`: they have the same clock if both were recorded in the
+// same boot of one machine; otherwise their times of day are assumed to agree.
 Alignment Align(const v1::StreamHeader& base, const v1::StreamHeader& other);
 
 // Shifts every time in a message, whatever its type.
 void ShiftTimes(const Alignment& alignment, google::protobuf::Message* message);
 
-// Whether a field is a time that ShiftTimes() shifts; else it is a duration, or a time
-// of another clock.
+// True if the field is a time that ShiftTimes() shifts, rather than a duration or a
+// time of another clock.
 bool IsShiftedField(const google::protobuf::FieldDescriptor& field);
 
-// The uncompressed payload of a frame with its times shifted; nothing if it cannot be
-// decoded, or would no longer fit into a frame.
+// Returns the uncompressed payload of a frame with its times shifted; nothing if it
+// cannot be decoded, or would no longer fit into a frame.
 std::optional<std::string> ShiftPayload(const Alignment& alignment, uint8_t frame_type,
                                         absl::string_view payload);
 

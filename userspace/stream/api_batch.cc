@@ -8,12 +8,6 @@
 #include "userspace/stream/frame.h"
 
 namespace rocattach {
-namespace {
-
-// Approximate size of a shape on the wire.
-constexpr size_t kShapeBytes = 12;
-
-}  // namespace
 
 std::vector<ApiArgument> ArgumentsOf(const ApiCallRecord& call) {
   std::vector<ApiArgument> arguments;
@@ -27,22 +21,17 @@ std::vector<ApiArgument> ArgumentsOf(const ApiCallRecord& call) {
   return arguments;
 }
 
-size_t ApiBatchEncoder::bytes() const {
-  return shape_.bytes() + correlation_.bytes() + begin_.bytes() + duration_.bytes() +
-         ancestor_.bytes() + texts_.size() + shapes_.keys().size() * kShapeBytes;
-}
-
-bool ApiBatchEncoder::full() const {
-  return count_ >= kMaxBatchRecords || bytes() >= batch_bytes_;
-}
+ApiBatchEncoder::ApiBatchEncoder(size_t batch_bytes)
+    : BatchEncoder(batch_bytes, {v1::ApiCallBatch::kShapeFieldNumber,
+                                 v1::ApiCallBatch::kCorrelationFieldNumber,
+                                 v1::ApiCallBatch::kBeginFieldNumber,
+                                 v1::ApiCallBatch::kDurationFieldNumber,
+                                 v1::ApiCallBatch::kAncestorFieldNumber}) {}
 
 size_t ApiBatchEncoder::Append(absl::Span<const ApiCallRecord> records) {
   size_t taken = 0;
   for (; taken < records.size() && !full(); ++taken) {
-    for (PackedColumn* column :
-         {&shape_, &correlation_, &begin_, &duration_, &ancestor_}) {
-      column->Reserve(1);
-    }
+    columns_.Reserve(1);
     AppendOne(records[taken]);
   }
   return taken;
@@ -51,79 +40,40 @@ size_t ApiBatchEncoder::Append(absl::Span<const ApiCallRecord> records) {
 void ApiBatchEncoder::AppendOne(const ApiCallRecord& record) {
   uint16_t flags = record.flags & (kApiCallTextCut | kApiCallArguments);
   if (!record.text.empty()) flags |= kApiCallHasText;
-  shape_.Put(shapes_.Index(
+  columns_[kShape].Put(shapes_.Index(
       {record.session, record.function | uint64_t{record.domain} << 16 |
                            uint64_t{flags} << 24 | uint64_t{record.tid} << 32}));
-  correlation_.Put(ZigZag(record.correlation_id - previous_correlation_ - 1));
-  previous_correlation_ = record.correlation_id;
-  begin_.Put(ZigZag(record.begin_ns - previous_begin_));
-  previous_begin_ = record.begin_ns;
-  duration_.Put(record.end_ns - record.begin_ns);
-  ancestor_.Put(
+  columns_[kCorrelation].PutChange(record.correlation_id, 1);
+  columns_[kBegin].PutChange(record.begin_ns);
+  columns_[kDuration].Put(record.end_ns - record.begin_ns);
+  columns_[kAncestor].Put(
       record.ancestor_id == 0 ? 0 : ZigZag(record.ancestor_id - record.correlation_id));
   if (!record.text.empty()) {
     AppendVarint(uint64_t{v1::ApiCallBatch::kTextFieldNumber} << 3 | 2, &texts_);
     AppendVarint(record.text.size(), &texts_);
     texts_ += record.text;
+    other_bytes_ = texts_.size();
   }
   ++count_;
 }
 
-void ApiBatchEncoder::AppendShapes(std::string* out) const {
+void ApiBatchEncoder::EncodeTo(std::string* out) {
   using Batch = v1::ApiCallBatch;
-  static constexpr ShapeColumn kColumns[] = {
+  static constexpr ShapeColumn kShapeColumns[] = {
       {Batch::kShapeFlagsFieldNumber, 1, 24, 8},
       {Batch::kShapeSessionFieldNumber, 0, 0, 64},
       {Batch::kShapeDomainFieldNumber, 1, 16, 8},
       {Batch::kShapeFunctionFieldNumber, 1, 0, 16},
       {Batch::kShapeTidFieldNumber, 1, 32, 32},
   };
-  AppendShapeColumns(kColumns, shapes_.keys(), out);
-}
-
-void ApiBatchEncoder::EncodeTo(std::string* out) {
-  using Batch = v1::ApiCallBatch;
   out->clear();
   AppendField(Batch::kCountFieldNumber, count_, out);
-  AppendField(Batch::kShapesFieldNumber, shapes_.keys().size(), out);
-  AppendShapes(out);
-  shape_.AppendTo(Batch::kShapeFieldNumber, out);
-  correlation_.AppendTo(Batch::kCorrelationFieldNumber, out);
-  begin_.AppendTo(Batch::kBeginFieldNumber, out);
-  duration_.AppendTo(Batch::kDurationFieldNumber, out);
-  ancestor_.AppendTo(Batch::kAncestorFieldNumber, out);
+  AppendShapesTo(Batch::kShapesFieldNumber, kShapeColumns, out);
+  columns_.AppendTo(out);
   *out += texts_;
+  texts_.clear();
   Clear();
 }
-
-void ApiBatchEncoder::Clear() {
-  count_ = 0;
-  previous_correlation_ = previous_begin_ = 0;
-  shapes_.Clear();
-  texts_.clear();
-  for (PackedColumn* column :
-       {&shape_, &correlation_, &begin_, &duration_, &ancestor_}) {
-    column->Clear();
-  }
-}
-
-namespace {
-
-absl::Status CheckColumns(const v1::ApiCallBatch& batch) {
-  RETURN_IF_ERROR(CheckCounts(batch.count(), batch.shapes()));
-  ColumnChecker shapes(batch.shapes());
-  shapes.Check("shape_flags", batch.shape_flags());
-  shapes.Check("shape_domain", batch.shape_domain());
-  shapes.Check("shape_function", batch.shape_function());
-  CheckCallShapes(batch, &shapes);
-  RETURN_IF_ERROR(shapes.status());
-  ColumnChecker records(batch.count());
-  CheckCallRecords(batch, &records);
-  records.Check("ancestor", batch.ancestor());
-  return records.status();
-}
-
-}  // namespace
 
 absl::Status DecodeApiBatch(absl::string_view payload,
                             std::vector<ApiCallRecord>* records) {
@@ -131,7 +81,7 @@ absl::Status DecodeApiBatch(absl::string_view payload,
   if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return absl::DataLossError("payload is not an ApiCallBatch");
   }
-  RETURN_IF_ERROR(CheckColumns(batch));
+  RETURN_IF_ERROR(CheckBatch(batch));
   const size_t before = records->size();
   records->reserve(before + batch.count());
   uint64_t correlation = 0, begin = 0;

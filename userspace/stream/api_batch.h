@@ -1,4 +1,4 @@
-// API calls to and from the columns of v1::ApiCallBatch.
+// Converts API calls to and from the columns of v1::ApiCallBatch.
 #ifndef ROCATTACH_USERSPACE_STREAM_API_BATCH_H_
 #define ROCATTACH_USERSPACE_STREAM_API_BATCH_H_
 
@@ -10,45 +10,32 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "userspace/stream/packed_column.h"
+#include "userspace/stream/batch_encoder.h"
 #include "userspace/stream/session_records.h"
-#include "userspace/stream/shape_table.h"
 
 namespace rocattach {
 
-// Like DispatchBatchEncoder, for API calls. Texts are valid UTF-8 already.
-class ApiBatchEncoder {
+// Like DispatchBatchEncoder, for API calls. Texts must already be valid UTF-8.
+// A shape's key: session; function|domain|flags|tid.
+class ApiBatchEncoder : public BatchEncoder<2, 5> {
  public:
-  explicit ApiBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
+  explicit ApiBatchEncoder(size_t batch_bytes);
 
-  // Takes records from the front until the batch is full; returns how many.
+  // Takes records from the front until the batch is full; returns the number taken.
   size_t Append(absl::Span<const ApiCallRecord> records);
-
-  bool full() const;
-  size_t count() const { return count_; }
-  // The number of operations: one for each record.
-  size_t operations() const { return count_; }
-  size_t bytes() const;
-
   // Replaces *out with the message and starts the next batch.
   void EncodeTo(std::string* out);
 
  private:
-  using Shapes = ShapeTable<2>;  // session; function|domain|flags|tid
+  // In the order in which they are written.
+  enum { kShape, kCorrelation, kBegin, kDuration, kAncestor };
 
   void AppendOne(const ApiCallRecord& record);
-  void AppendShapes(std::string* out) const;
-  void Clear();
 
-  size_t batch_bytes_;
-  size_t count_ = 0;
-  uint64_t previous_correlation_ = 0, previous_begin_ = 0;
-  Shapes shapes_;
-  PackedColumn shape_, correlation_, begin_, duration_, ancestor_;
-  std::string texts_;  // the fields, serialised
+  std::string texts_;  // the text fields, serialised
 };
 
-// Decodes a batch, appending to *records. On error *records is as it was.
+// Decodes a batch, appending to *records. On error *records is unchanged.
 absl::Status DecodeApiBatch(absl::string_view payload,
                             std::vector<ApiCallRecord>* records);
 

@@ -16,7 +16,9 @@ Compressor::~Compressor() {
 }
 
 bool Compressor::Compress(absl::string_view payload, std::string* out) {
-  if (context_ == nullptr) return false;
+  // Below this, it costs more than it saves.
+  constexpr size_t kLeastBytes = 96;
+  if (context_ == nullptr || payload.size() < kLeastBytes) return false;
   out->resize(ZSTD_compressBound(payload.size()));
   size_t size = ZSTD_compressCCtx(context_, out->data(), out->size(), payload.data(),
                                   payload.size(), level_);

@@ -1,4 +1,4 @@
-// zstd, one frame's payload at a time, bounded on both sides.
+// Compresses and decompresses one frame's payload with zstd, with bounded sizes.
 #ifndef ROCATTACH_USERSPACE_STREAM_COMPRESSION_H_
 #define ROCATTACH_USERSPACE_STREAM_COMPRESSION_H_
 
@@ -15,14 +15,14 @@ namespace rocattach {
 
 class Compressor {
  public:
-  // zstd's levels, 1 (fast) to 19.
+  // `level`: from 1 (fast) to 19, as for zstd.
   explicit Compressor(int level);
   ~Compressor();
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // Replaces *out with the compressed payload. False, and *out is unspecified, if that
-  // would not be smaller.
+  // Replaces *out with the compressed payload. Returns false, with *out unspecified, if
+  // that would not be smaller, or hardly.
   bool Compress(absl::string_view payload, std::string* out);
 
  private:

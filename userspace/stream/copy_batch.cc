@@ -9,37 +9,22 @@
 #include "userspace/stream/frame.h"
 
 namespace rocattach {
-namespace {
 
-constexpr size_t kBlockRecords = 256;
-constexpr size_t kShapeBytes = 12;
-
-// The shape's columns in v1::CopyBatch.
-constexpr ShapeColumn kShapeColumns[] = {
-    {5, 0, 0, 16}, {6, 0, 16, 16},  {7, 0, 32, 16}, {8, 0, 48, 16},
-    {9, 1, 0, 16}, {10, 1, 32, 32}, {11, 2, 0, 32}};
-
-}  // namespace
-
-size_t CopyBatchEncoder::bytes() const {
-  return shape_.bytes() + correlation_.bytes() + enqueue_.bytes() + start_.bytes() +
-         duration_.bytes() + bytes_.bytes() + src_.bytes() + dst_.bytes() +
-         shapes_.keys().size() * kShapeBytes;
-}
-
-bool CopyBatchEncoder::full() const {
-  return count_ >= kMaxBatchRecords || bytes() >= batch_bytes_;
-}
+CopyBatchEncoder::CopyBatchEncoder(size_t batch_bytes)
+    : BatchEncoder(
+          batch_bytes,
+          {v1::CopyBatch::kShapeFieldNumber, v1::CopyBatch::kCorrelationFieldNumber,
+           v1::CopyBatch::kEnqueueFieldNumber, v1::CopyBatch::kStartFieldNumber,
+           v1::CopyBatch::kDurationFieldNumber, v1::CopyBatch::kBytesChangeFieldNumber,
+           v1::CopyBatch::kSrcAddressChangeFieldNumber,
+           v1::CopyBatch::kDstAddressChangeFieldNumber}) {}
 
 size_t CopyBatchEncoder::Append(absl::Span<const rocattach_copy> records) {
+  constexpr size_t kBlockRecords = 256;
   size_t taken = 0;
   while (taken < records.size() && !full()) {
-    size_t block =
-        std::min({kBlockRecords, records.size() - taken, kMaxBatchRecords - count_});
-    for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_, &duration_,
-                                 &bytes_, &src_, &dst_}) {
-      column->Reserve(block);
-    }
+    const size_t block = NextBlock(records.size() - taken, kBlockRecords);
+    columns_.Reserve(block);
     for (const rocattach_copy& record : records.subspan(taken, block))
       AppendOne(record);
     taken += block;
@@ -49,86 +34,44 @@ size_t CopyBatchEncoder::Append(absl::Span<const rocattach_copy> records) {
 }
 
 void CopyBatchEncoder::AppendOne(const rocattach_copy& record) {
-  Shapes::Key key = {
-      uint64_t{record.flags} | uint64_t{record.src_agent_id} << 16 |
-          uint64_t{record.dst_agent_id} << 32 | uint64_t{record.direction} << 48,
-      uint64_t{record.engine} | uint64_t{record.tid} << 32, record.hip_stream};
-  shape_.Put(shapes_.Index(key));
-  correlation_.Put(ZigZag(record.correlation_id - previous_correlation_ - 1));
-  previous_correlation_ = record.correlation_id;
-  enqueue_.Put(ZigZag(record.enqueue_ns - previous_enqueue_));
-  previous_enqueue_ = record.enqueue_ns;
+  columns_[kShape].Put(shapes_.Index(
+      {uint64_t{record.flags} | uint64_t{record.src_agent_id} << 16 |
+           uint64_t{record.dst_agent_id} << 32 | uint64_t{record.direction} << 48,
+       uint64_t{record.engine} | uint64_t{record.tid} << 32, record.hip_stream}));
+  columns_[kCorrelation].PutChange(record.correlation_id, 1);
+  columns_[kEnqueue].PutChange(record.enqueue_ns);
   SlotState& slot = slots_[record.direction % kBatchSlots];
-  start_.Put(
+  columns_[kStart].Put(
       ZigZag(record.start_ns - PredictStart(record.flags, record.enqueue_ns, slot)));
-  duration_.Put(record.end_ns - record.start_ns);
+  columns_[kDuration].Put(record.end_ns - record.start_ns);
   slot.last_end = std::max(slot.last_end, record.end_ns);
-  bytes_.Put(ZigZag(record.bytes - previous_bytes_));
-  previous_bytes_ = record.bytes;
-  src_.Put(ZigZag(record.src_address - previous_src_));
-  previous_src_ = record.src_address;
-  dst_.Put(ZigZag(record.dst_address - previous_dst_));
-  previous_dst_ = record.dst_address;
-  NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
+  columns_[kBytes].PutChange(record.bytes);
+  columns_[kSrc].PutChange(record.src_address);
+  columns_[kDst].PutChange(record.dst_address);
+  ExtendTimeRange(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
 }
 
 void CopyBatchEncoder::EncodeTo(std::string* out) {
+  using Batch = v1::CopyBatch;
+  static constexpr ShapeColumn kShapeColumns[] = {
+      {Batch::kShapeFlagsFieldNumber, 0, 0, 16},
+      {Batch::kShapeSrcAgentIdFieldNumber, 0, 16, 16},
+      {Batch::kShapeDstAgentIdFieldNumber, 0, 32, 16},
+      {Batch::kShapeDirectionFieldNumber, 0, 48, 16},
+      {Batch::kShapeEngineFieldNumber, 1, 0, 16},
+      {Batch::kShapeTidFieldNumber, 1, 32, 32},
+      {Batch::kShapeHipStreamFieldNumber, 2, 0, 32},
+  };
   out->clear();
-  AppendField(v1::CopyBatch::kCountFieldNumber, count_, out);
-  AppendField(v1::CopyBatch::kFirstStartNsFieldNumber, first_start_ns_, out);
-  AppendField(v1::CopyBatch::kLastEndNsFieldNumber, last_end_ns_, out);
-  AppendField(v1::CopyBatch::kShapesFieldNumber, shapes_.keys().size(), out);
-  AppendShapeColumns(kShapeColumns, shapes_.keys(), out);
-  shape_.AppendTo(v1::CopyBatch::kShapeFieldNumber, out);
-  correlation_.AppendTo(v1::CopyBatch::kCorrelationFieldNumber, out);
-  enqueue_.AppendTo(v1::CopyBatch::kEnqueueFieldNumber, out);
-  start_.AppendTo(v1::CopyBatch::kStartFieldNumber, out);
-  duration_.AppendTo(v1::CopyBatch::kDurationFieldNumber, out);
-  bytes_.AppendTo(v1::CopyBatch::kBytesChangeFieldNumber, out);
-  src_.AppendTo(v1::CopyBatch::kSrcAddressChangeFieldNumber, out);
-  dst_.AppendTo(v1::CopyBatch::kDstAddressChangeFieldNumber, out);
+  AppendField(Batch::kCountFieldNumber, count_, out);
+  AppendField(Batch::kFirstStartNsFieldNumber, first_start_ns_, out);
+  AppendField(Batch::kLastEndNsFieldNumber, last_end_ns_, out);
+  AppendShapesTo(Batch::kShapesFieldNumber, kShapeColumns, out);
+  columns_.AppendTo(out);
+  first_start_ns_ = last_end_ns_ = 0;
+  slots_ = {};
   Clear();
 }
-
-void CopyBatchEncoder::Clear() {
-  count_ = 0;
-  first_start_ns_ = last_end_ns_ = 0;
-  previous_correlation_ = previous_enqueue_ = previous_bytes_ = 0;
-  previous_src_ = previous_dst_ = 0;
-  slots_ = {};
-  shapes_.Clear();
-  for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_, &duration_,
-                               &bytes_, &src_, &dst_}) {
-    column->Clear();
-  }
-}
-
-namespace {
-
-absl::Status CheckCopyColumns(const v1::CopyBatch& batch) {
-  RETURN_IF_ERROR(CheckCounts(batch.count(), batch.shapes()));
-  ColumnChecker shapes(batch.shapes());
-  shapes.Check("shape_flags", batch.shape_flags());
-  shapes.Check("shape_src_agent_id", batch.shape_src_agent_id());
-  shapes.Check("shape_dst_agent_id", batch.shape_dst_agent_id());
-  shapes.Check("shape_direction", batch.shape_direction());
-  shapes.Check("shape_engine", batch.shape_engine());
-  shapes.Check("shape_tid", batch.shape_tid());
-  shapes.Check("shape_hip_stream", batch.shape_hip_stream());
-  RETURN_IF_ERROR(shapes.status());
-  ColumnChecker records(batch.count());
-  records.Check("shape", batch.shape());
-  records.Check("correlation", batch.correlation());
-  records.Check("enqueue", batch.enqueue());
-  records.Check("start", batch.start());
-  records.Check("duration", batch.duration());
-  records.Check("bytes_change", batch.bytes_change());
-  records.Check("src_address_change", batch.src_address_change());
-  records.Check("dst_address_change", batch.dst_address_change());
-  return records.status();
-}
-
-}  // namespace
 
 absl::Status DecodeCopyBatch(absl::string_view payload,
                              std::vector<rocattach_copy>* records) {
@@ -136,7 +79,7 @@ absl::Status DecodeCopyBatch(absl::string_view payload,
   if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return absl::DataLossError("payload is not a CopyBatch");
   }
-  RETURN_IF_ERROR(CheckCopyColumns(batch));
+  RETURN_IF_ERROR(CheckBatch(batch));
   size_t before = records->size();
   records->reserve(before + batch.count());
   rocattach_copy record = {};

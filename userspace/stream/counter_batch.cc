@@ -2,28 +2,34 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "schemas/records.pb.h"
-#include "userspace/stream/batch_columns.h"
 #include "userspace/stream/counter_numbers.h"
 #include "userspace/stream/frame.h"
 
 namespace rocattach {
 namespace {
 
-// Maximum values of one operation in a batch, so that a payload stays far below
-// kMaxPayloadBytes.
+// Maximum number of values of one operation in a batch, so that a payload stays far
+// below kMaxPayloadBytes.
 constexpr size_t kMaxOperationRecords = 4096;
-// Approximate size of a shape on the wire.
-constexpr size_t kShapeBytes = 16;
-// Patterns of one head that are looked at before a new one is made.
+// Number of patterns of one head that are compared before a new one is made.
 constexpr int kMaxLooks = 8;
 
 uint64_t TagOf(const rocattach_counter_value& value) {
-  uint64_t word;
-  memcpy(&word, &value, sizeof(word));
-  return word & kValueTagBits;
+  return value.counter | uint64_t{value.instances} << 32;
+}
+
+// Replaces *numbers by their differences from `last`, in zigzag form, and `last` by the
+// original numbers. Returns all differences, ORed.
+uint64_t ToDifferences(std::vector<uint64_t>* numbers, uint64_t* last) {
+  uint64_t any = 0;
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    const uint64_t number = (*numbers)[i];
+    any |= (*numbers)[i] = ZigZag(number - last[i]);
+    last[i] = number;
+  }
+  return any;
 }
 
 bool AllWhole(const rocattach_counter_value& value) {
@@ -51,7 +57,7 @@ CounterOperation OperationOf(const CounterRecord& record, size_t values) {
   return operation;
 }
 
-// Whether both can be records of one CounterOperation.
+// True if both can be records of one CounterOperation.
 bool SameOperation(const CounterRecord& a, const CounterRecord& b) {
   return a.operation == b.operation && a.session == b.session && a.plan == b.plan &&
          a.kernel_id == b.kernel_id && a.pass == b.pass && a.agent_id == b.agent_id &&
@@ -60,10 +66,19 @@ bool SameOperation(const CounterRecord& a, const CounterRecord& b) {
 
 }  // namespace
 
+CounterBatchEncoder::CounterBatchEncoder(size_t batch_bytes)
+    : batch_bytes_(batch_bytes),
+      columns_({v1::CounterBatch::kPatternFieldNumber,
+                v1::CounterBatch::kOperationChangeFieldNumber,
+                v1::CounterBatch::kBeginFieldNumber,
+                v1::CounterBatch::kDurationFieldNumber,
+                v1::CounterBatch::kSumChangeFieldNumber,
+                v1::CounterBatch::kBelowChangeFieldNumber,
+                v1::CounterBatch::kAboveChangeFieldNumber,
+                v1::CounterBatch::kInstanceChangeFieldNumber}) {}
+
 size_t CounterBatchEncoder::bytes() const {
-  return pattern_.bytes() + operation_.bytes() + begin_.bytes() + duration_.bytes() +
-         sum_.bytes() + below_.bytes() + above_.bytes() + instance_.bytes() +
-         shapes_.size() * kShapeBytes;
+  return columns_.bytes() + shapes_.size() * kShapeBytes;
 }
 
 bool CounterBatchEncoder::full() const {
@@ -73,7 +88,7 @@ bool CounterBatchEncoder::full() const {
 bool CounterBatchEncoder::HasRoom(size_t values, size_t instances) {
   if (count_ + values > kMaxBatchRecords ||
       (count_ > 0 && instances_ + instances > kMaxBatchInstances)) {
-    no_room_ = true;  // all of it goes into the next batch
+    no_room_ = true;  // the whole operation goes into the next batch
   }
   return !no_room_;
 }
@@ -81,7 +96,7 @@ bool CounterBatchEncoder::HasRoom(size_t values, size_t instances) {
 size_t CounterBatchEncoder::AppendOperations(
     absl::Span<const CounterOperation> operations,
     absl::Span<const rocattach_counter_value>* values) {
-  // Operations between two checks of the size.
+  // Number of operations between two checks of the size.
   constexpr size_t kBlock = 16;
   size_t taken = 0;
   while (taken < operations.size() && !full()) {
@@ -102,9 +117,8 @@ size_t CounterBatchEncoder::AppendOperations(
 }
 
 void CounterBatchEncoder::Reserve(size_t operations, size_t values) {
-  pattern_.Reserve(operations);
-  operation_.Reserve(operations);
-  for (PackedColumn* column : {&sum_, &below_, &above_}) column->Reserve(values);
+  for (auto column : {kPattern, kOperation}) columns_[column].Reserve(operations);
+  for (auto column : {kSum, kBelow, kAbove}) columns_[column].Reserve(values);
 }
 
 size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
@@ -125,7 +139,7 @@ size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
   return taken;
 }
 
-// Records of one operation, which need not have everything else in common.
+// Appends records of one operation; their other fields may differ.
 void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
   while (!records.empty()) {
     values_.clear();
@@ -148,89 +162,72 @@ void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
 void CounterBatchEncoder::AppendOne(const CounterOperation& operation, Values values,
                                     absl::Span<const CounterRecord> records) {
   if (values.empty()) return;
-  if (columns_.room <= values.size()) {
-    const size_t room = values.size() + 1;
-    numbers_.resize(3 * room);
-    columns_ = {numbers_.data(), room};
-  }
   const uint32_t head = HeadOf(operation);
   uint32_t index = pattern_of_head_[head];
-  // Without instances, none of the batch's shapes has a list in most batches.
-  const bool quick = index != kNone && records.empty() && lists_.empty() &&
-                     TakeQuickly(patterns_[index], values);
-  if (!quick) {
-    index = PatternOf(head, values, records);
-    TakeNumbers(patterns_[index], values);
-  }
-  pattern_.Put(index);
-  operation_.Put(ZigZag(operation.operation - previous_operation_));
-  previous_operation_ = operation.operation;
-  // Those of dispatches are in the dispatch records.
+  // Most batches have no instances, and then none of their shapes has a list.
+  const bool fits = index != kNone && records.empty() && lists_.empty() &&
+                    Fits(patterns_[index], values);
+  if (!fits) index = PatternOf(head, values, records);
+  columns_[kPattern].Put(index);
+  columns_[kOperation].PutChange(operation.operation);
+  // The times of dispatches are in the dispatch records, and 0 here.
   if (has_times_ || (operation.begin_ns | operation.end_ns) != 0)
     AppendTimes(operation);
-  AppendValues(patterns_[index]);
+  AppendValues(patterns_[index], values);
   if (!records.empty()) AppendInstances(patterns_[index], records);
   count_ += values.size();
   ++rows_;
 }
 
 void CounterBatchEncoder::AppendTimes(const CounterOperation& operation) {
-  for (PackedColumn* column : {&begin_, &duration_}) {
+  for (auto column : {kBegin, kDuration}) {
     const size_t before = has_times_ ? 0 : rows_;
-    column->Reserve(before + 1);
-    column->PutZeros(before);
+    columns_[column].Reserve(before + 1);
+    columns_[column].PutZeros(before);
   }
   has_times_ = true;
-  begin_.Put(ZigZag(operation.begin_ns - previous_begin_));
-  previous_begin_ = operation.begin_ns;
-  duration_.Put(operation.end_ns - operation.begin_ns);
+  columns_[kBegin].PutChange(operation.begin_ns);
+  columns_[kDuration].Put(operation.end_ns - operation.begin_ns);
 }
 
-// This runs for every value of every counted dispatch, like AppendValues().
-bool CounterBatchEncoder::TakeQuickly(const Pattern& pattern, Values values) {
-  return pattern.whole && pattern.count == values.size() &&
-         TakeWholeValues(values, &states_.tag[pattern.first],
-                         &states_.per_instance[pattern.first], columns_);
-}
-
-void CounterBatchEncoder::TakeNumbers(const Pattern& pattern, Values values) {
+// This runs for every value of every counted dispatch, like Fits().
+void CounterBatchEncoder::AppendValues(const Pattern& pattern, Values values) {
+  for (std::vector<uint64_t>* column :
+       {&numbers_.sum, &numbers_.below, &numbers_.above})
+    column->resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const rocattach_counter_value& value = values[i];
     const bool whole = shapes_[pattern.first + i].whole;
     const uint64_t middle =
         MiddleOf(value.sum, states_.per_instance[pattern.first + i], whole);
-    columns_.sum[i] = NumberOf(value.sum, whole);
-    columns_.below()[i] = middle - NumberOf(value.minimum, whole);
-    columns_.above()[i] = NumberOf(value.maximum, whole) - middle;
+    numbers_.sum[i] = NumberOf(value.sum, whole);
+    numbers_.below[i] = middle - NumberOf(value.minimum, whole);
+    numbers_.above[i] = NumberOf(value.maximum, whole) - middle;
   }
-}
-
-void CounterBatchEncoder::AppendValues(const Pattern& pattern) {
-  const auto append = [&](uint64_t* numbers, std::vector<uint64_t>* last,
+  const auto append = [&](std::vector<uint64_t>* numbers, std::vector<uint64_t>* last,
                           PackedColumn* column) {
-    const uint64_t any =
-        TakeDifferences(numbers, last->data() + pattern.first, pattern.count);
-    column->PutAll(numbers, pattern.count, any);
+    const uint64_t any = ToDifferences(numbers, last->data() + pattern.first);
+    column->PutAll(numbers->data(), numbers->size(), any);
   };
-  // Minimum and maximum often are where they were.
-  const auto append_few = [&](uint64_t* numbers, std::vector<uint64_t>* last,
-                              PackedColumn* column) {
-    if (AreEqual(numbers, last->data() + pattern.first, pattern.count)) {
-      column->PutZeros(pattern.count);
+  // Minimum and maximum are often the same as before.
+  const auto append_few = [&](std::vector<uint64_t>* numbers,
+                              std::vector<uint64_t>* last, PackedColumn* column) {
+    if (std::equal(numbers->begin(), numbers->end(), last->begin() + pattern.first)) {
+      column->PutZeros(numbers->size());
     } else {
       append(numbers, last, column);
     }
   };
-  append(columns_.sum, &states_.sum, &sum_);
-  append_few(columns_.below(), &states_.below, &below_);
-  append_few(columns_.above(), &states_.above, &above_);
+  append(&numbers_.sum, &states_.sum, &columns_[kSum]);
+  append_few(&numbers_.below, &states_.below, &columns_[kBelow]);
+  append_few(&numbers_.above, &states_.above, &columns_[kAbove]);
 }
 
 bool CounterBatchEncoder::Fits(const Pattern& pattern, Values values) const {
   if (pattern.count != values.size()) return false;
   for (size_t i = 0; i < values.size(); ++i) {
     if (states_.tag[pattern.first + i] != TagOf(values[i])) return false;
-    // A shape of bits has room for any value.
+    // A shape that stores bit patterns can hold any value.
     if (shapes_[pattern.first + i].whole && !AllWhole(values[i])) return false;
   }
   return true;
@@ -251,7 +248,7 @@ bool CounterBatchEncoder::FitsInstances(const Pattern& pattern,
 }
 
 uint32_t CounterBatchEncoder::HeadOf(const CounterOperation& operation) {
-  // Mostly that of the dispatch before.
+  // Usually it is the same as for the previous dispatch.
   const CounterOperation& last = last_operation_;
   if (last_head_ != kNone && operation.session == last.session &&
       operation.plan == last.plan && operation.kernel_id == last.kernel_id &&
@@ -275,10 +272,10 @@ uint32_t CounterBatchEncoder::PatternOf(uint32_t head, Values values,
     const Pattern& pattern = patterns_[at];
     if (Fits(pattern, values) && FitsInstances(pattern, records)) return at;
   }
-  Pattern pattern = {true, head, static_cast<uint32_t>(shapes_.size()),
+  Pattern pattern = {head, static_cast<uint32_t>(shapes_.size()),
                      static_cast<uint32_t>(values.size()), last};
-  // A counter whose values were fractions will have fractions again: so there are at
-  // most as many patterns of the same counters as they are, plus one.
+  // A counter that had fractions is expected to have fractions again. So there are at
+  // most N + 1 patterns for the same N counters.
   const bool similar = last != kNone && patterns_[last].count == pattern.count;
   for (size_t i = 0; i < values.size(); ++i) {
     Shape shape = {};
@@ -295,7 +292,6 @@ uint32_t CounterBatchEncoder::PatternOf(uint32_t head, Values values,
         shape.whole_instances = shape.whole_instances && before.whole_instances;
       }
     }
-    pattern.whole &= shape.whole;
     AddShape(shape, values[i]);
   }
   const auto index = static_cast<uint32_t>(patterns_.size());
@@ -322,10 +318,10 @@ void CounterBatchEncoder::AppendInstances(const Pattern& pattern,
     const bool whole = shapes_[pattern.first + i].whole_instances;
     std::vector<uint64_t>& last = last_instances_[pattern.first + i];
     last.resize(each.size());
-    instance_.Reserve(each.size());
+    columns_[kInstance].Reserve(each.size());
     for (size_t k = 0; k < each.size(); ++k) {
       const uint64_t number = NumberOf(each[k].value, whole);
-      instance_.Put(ZigZag(number - last[k]));
+      columns_[kInstance].Put(ZigZag(number - last[k]));
       last[k] = number;
     }
   }
@@ -395,21 +391,13 @@ void CounterBatchEncoder::EncodeTo(std::string* out) {
   AppendField(Batch::kShapesFieldNumber, shapes_.size(), out);
   AppendShapes(out);
   AppendLists(out);
-  pattern_.AppendTo(Batch::kPatternFieldNumber, out);
-  operation_.AppendTo(Batch::kOperationChangeFieldNumber, out);
-  begin_.AppendTo(Batch::kBeginFieldNumber, out);
-  duration_.AppendTo(Batch::kDurationFieldNumber, out);
-  sum_.AppendTo(Batch::kSumChangeFieldNumber, out);
-  below_.AppendTo(Batch::kBelowChangeFieldNumber, out);
-  above_.AppendTo(Batch::kAboveChangeFieldNumber, out);
-  instance_.AppendTo(Batch::kInstanceChangeFieldNumber, out);
+  columns_.AppendTo(out);
   Clear();
 }
 
 void CounterBatchEncoder::Clear() {
   count_ = operations_ = rows_ = 0;
   no_room_ = has_times_ = false;
-  previous_operation_ = previous_begin_ = 0;
   heads_.Clear();
   last_head_ = kNone;
   pattern_of_head_.clear();
@@ -421,10 +409,7 @@ void CounterBatchEncoder::Clear() {
   lists_.clear();
   last_instances_.clear();
   instances_ = 0;
-  for (PackedColumn* column : {&pattern_, &operation_, &begin_, &duration_, &sum_,
-                               &below_, &above_, &instance_}) {
-    column->Clear();
-  }
+  columns_.Clear();
 }
 
 }  // namespace rocattach

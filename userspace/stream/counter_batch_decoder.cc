@@ -1,7 +1,9 @@
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "schemas/records.pb.h"
 #include "userspace/base/status_macros.h"
@@ -13,52 +15,33 @@
 namespace rocattach {
 namespace {
 
-// The three numbers of a shape that the next ones are differences from.
+// The last three numbers of a shape; the next ones are differences from these.
 using LastNumbers = std::array<uint64_t, 3>;
 
-absl::Status CheckShapes(const v1::CounterBatch& batch) {
-  ColumnChecker shapes(batch.shapes());
-  shapes.Check("shape_flags", batch.shape_flags());
-  shapes.Check("shape_session", batch.shape_session());
-  shapes.Check("shape_plan", batch.shape_plan());
-  shapes.Check("shape_pass", batch.shape_pass());
-  shapes.Check("shape_counter", batch.shape_counter());
-  shapes.Check("shape_agent_id", batch.shape_agent_id());
-  shapes.Check("shape_kernel_id", batch.shape_kernel_id());
-  shapes.Check("shape_instances", batch.shape_instances());
-  shapes.Check("shape_list", batch.shape_list());
-  return shapes.status();
-}
-
-absl::Status CheckColumns(const v1::CounterBatch& batch, bool by_operation) {
-  const uint64_t count = by_operation ? batch.records() : batch.count();
-  RETURN_IF_ERROR(CheckCounts(count, batch.shapes()));
-  RETURN_IF_ERROR(CheckShapes(batch));
-  if (batch.operations() > count) {
+absl::Status CheckCounterBatch(const v1::CounterBatch& batch) {
+  RETURN_IF_ERROR(CheckCounts(batch.records(), batch.shapes()));
+  if (batch.operations() > batch.records()) {
     return absl::DataLossError(absl::StrCat("batch claims ", batch.operations(),
-                                            " operations for ", count, " records"));
+                                            " operations for ", batch.records(),
+                                            " records"));
   }
-  ColumnChecker operations(by_operation ? batch.operations() : count);
-  operations.Check("operation_change", batch.operation_change());
-  operations.Check("begin", batch.begin());
-  operations.Check("duration", batch.duration());
-  operations.Check("pattern", batch.pattern());
-  RETURN_IF_ERROR(operations.status());
-  ColumnChecker records(count);
-  records.Check("shape", batch.shape());
-  records.Check("sum_change", batch.sum_change());
-  records.Check("minimum_change", batch.minimum_change());
-  records.Check("maximum_change", batch.maximum_change());
-  records.Check("below_change", batch.below_change());
-  records.Check("above_change", batch.above_change());
-  return records.status();
+  return CheckColumns(batch, [&](absl::string_view name) -> std::optional<uint64_t> {
+    if (absl::StartsWith(name, "shape_")) return batch.shapes();
+    if (name == "operation_change" || name == "begin" || name == "duration" ||
+        name == "pattern") {
+      return batch.operations();
+    }
+    if (absl::EndsWith(name, "_change") && name != "instance_change") {
+      return batch.records();
+    }
+    return std::nullopt;  // lengths and lists, which are checked as they are read
+  });
 }
 
-// The shape of each record, in the layout with operations; the first one of each
-// operation is where a record's place is 0.
+// The shape of each record, and the number of records of each operation.
 struct Rows {
   std::vector<uint32_t> shapes;
-  std::vector<uint32_t> lengths;  // by operation: its records
+  std::vector<uint32_t> lengths;  // number of records of each operation
 };
 
 absl::Status FillRows(const v1::CounterBatch& batch, Rows* rows) {
@@ -98,18 +81,6 @@ absl::Status FillRows(const v1::CounterBatch& batch, Rows* rows) {
   return absl::OkStatus();
 }
 
-// The same in the layout without operations.
-absl::Status FillShapes(const v1::CounterBatch& batch, Rows* rows) {
-  rows->shapes.reserve(batch.count());
-  for (int i = 0; i < static_cast<int>(batch.count()); ++i) {
-    rows->shapes.push_back(At(batch.shape(), i));
-    if (rows->shapes.back() >= batch.shapes()) {
-      return absl::DataLossError(absl::StrCat("record ", i, " has no shape"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 void FillShape(const v1::CounterBatch& batch, int at, CounterRecord* record) {
   record->session = At(batch.shape_session(), at);
   record->plan = At(batch.shape_plan(), at);
@@ -120,13 +91,13 @@ void FillShape(const v1::CounterBatch& batch, int at, CounterRecord* record) {
   record->instances = At(batch.shape_instances(), at);
 }
 
-// The lists of positions, and the values in one column, of a batch's instances.
+// Decodes a batch's instances: lists of positions, and all values in one column.
 class InstanceDecoder {
  public:
   explicit InstanceDecoder(const v1::CounterBatch& batch)
       : batch_(batch), last_(batch.shapes()) {}
 
-  // `shapes`: of each record.
+  // `shapes`: the shape of each record.
   absl::Status Begin(const std::vector<uint32_t>& shapes) {
     size_t begin = 0;
     for (const uint32_t length : batch_.list_length()) {
@@ -135,7 +106,7 @@ class InstanceDecoder {
     }
     starts_.push_back(begin);
     const auto positions = static_cast<size_t>(batch_.list_position_size());
-    // Positions may all be 0, and their column absent.
+    // If all positions are 0, their column may be absent.
     if (begin > kMaxBatchInstances || (positions != 0 && positions != begin)) {
       return absl::DataLossError(absl::StrCat("lists of ", begin, " instances have ",
                                               positions, " positions"));
@@ -157,8 +128,8 @@ class InstanceDecoder {
     return absl::OkStatus();
   }
 
-  // Of the next record, whose shape is known.
-  void Take(int shape, CounterRecord* record) {
+  // Fills in the instances of the next record, which has this shape.
+  void FillInstances(int shape, CounterRecord* record) {
     const uint32_t list = At(batch_.shape_list(), shape);
     if (list == 0) return;
     const size_t begin = starts_[list - 1];
@@ -178,25 +149,19 @@ class InstanceDecoder {
 
  private:
   const v1::CounterBatch& batch_;
-  std::vector<size_t> starts_;  // of each list, and the end of the last
+  std::vector<size_t> starts_;  // start of each list, and the end of the last one
   std::vector<std::vector<uint64_t>> last_;
   int next_ = 0;
 };
 
-// Sum, minimum and maximum of record `i`, as differences from the last of its shape.
-void TakeNumbers(const v1::CounterBatch& batch, int i, bool by_operation,
-                 LastNumbers* last, int shape, CounterRecord* record) {
+// Fills in sum, minimum and maximum of record `i`: differences from the last one of its
+// shape.
+void FillNumbers(const v1::CounterBatch& batch, int i, LastNumbers* last, int shape,
+                 CounterRecord* record) {
   const bool whole = (At(batch.shape_flags(), shape) & kWholeValues) != 0;
   LastNumbers& n = *last;
   n[0] += Residual(batch.sum_change(), i);
   record->sum = ValueOf(n[0], whole);
-  if (!by_operation) {
-    n[1] += Residual(batch.minimum_change(), i);
-    n[2] += Residual(batch.maximum_change(), i);
-    record->minimum = ValueOf(n[1], whole);
-    record->maximum = ValueOf(n[2], whole);
-    return;
-  }
   n[1] += Residual(batch.below_change(), i);
   n[2] += Residual(batch.above_change(), i);
   const double sum = whole && !IsWhole(record->sum) ? 0 : record->sum;
@@ -227,24 +192,23 @@ absl::Status DecodeCounterBatch(absl::string_view payload,
   if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return absl::DataLossError("payload is not a CounterBatch");
   }
-  const bool by_operation = batch.operations() != 0;
-  RETURN_IF_ERROR(CheckColumns(batch, by_operation));
+  RETURN_IF_ERROR(CheckCounterBatch(batch));
   Rows rows;
-  RETURN_IF_ERROR(by_operation ? FillRows(batch, &rows) : FillShapes(batch, &rows));
+  RETURN_IF_ERROR(FillRows(batch, &rows));
   InstanceDecoder instances(batch);
   RETURN_IF_ERROR(instances.Begin(rows.shapes));
   records->reserve(records->size() + rows.shapes.size());
   std::vector<LastNumbers> last(batch.shapes());
   uint64_t operation = 0, begin = 0, duration = 0;
-  size_t next = 0;    // operation
-  uint32_t left = 0;  // records of this one
+  size_t next = 0;    // the next operation
+  uint32_t left = 0;  // records left of the current one
   for (size_t i = 0; i < rows.shapes.size(); ++i) {
     if (left == 0) {
       const int at = static_cast<int>(next);
       operation += Residual(batch.operation_change(), at);
       begin += Residual(batch.begin(), at);
       duration = At(batch.duration(), at);
-      left = by_operation ? rows.lengths[next] : 1;
+      left = rows.lengths[next];
       ++next;
     }
     --left;
@@ -254,9 +218,8 @@ absl::Status DecodeCounterBatch(absl::string_view payload,
     record.operation = operation;
     record.begin_ns = begin;
     record.end_ns = begin + duration;
-    TakeNumbers(batch, static_cast<int>(i), by_operation, &last[rows.shapes[i]], shape,
-                &record);
-    instances.Take(shape, &record);
+    FillNumbers(batch, static_cast<int>(i), &last[rows.shapes[i]], shape, &record);
+    instances.FillInstances(shape, &record);
     records->push_back(std::move(record));
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Counter values as the whole numbers or bits that CounterBatch has differences of.
+// Counter values as the integers or bits whose differences CounterBatch stores.
 #ifndef ROCATTACH_USERSPACE_STREAM_COUNTER_NUMBERS_H_
 #define ROCATTACH_USERSPACE_STREAM_COUNTER_NUMBERS_H_
 
@@ -9,11 +9,11 @@
 
 namespace rocattach {
 
-// CounterBatch.shape_flags.
+// Flags in CounterBatch.shape_flags.
 inline constexpr uint32_t kWholeValues = 1;
 inline constexpr uint32_t kWholeInstances = 2;
-// Maximum values of instances in a batch; an absent column must not make a reader
-// allocate more.
+// Maximum number of instance values in a batch, so that an absent column cannot make a
+// reader allocate more.
 inline constexpr size_t kMaxBatchInstances = size_t{1} << 20;
 
 inline uint64_t BitsOf(double value) {
@@ -22,8 +22,8 @@ inline uint64_t BitsOf(double value) {
   return bits;
 }
 
-// Whether it converts to an integer below 2^53 and back bit by bit; -0 does not. Avoids
-// std::trunc, which is a function call on baseline x86-64.
+// True if the value survives conversion to an integer below 2^53 and back bit for bit;
+// -0 does not. Avoids std::trunc, which is a function call on baseline x86-64.
 inline bool IsWhole(double value) {
   constexpr double kLimit = 9007199254740992.0;  // 2^53
   // False for NaN as well.
@@ -46,7 +46,7 @@ inline double PerInstance(uint32_t instances) {
   return instances == 0 ? 0 : 1.0 / static_cast<double>(instances);
 }
 
-// What minimum and maximum are written relative to. `whole`: IsWhole(sum).
+// Minimum and maximum are stored relative to this. `whole` requires IsWhole(sum).
 inline uint64_t MiddleOf(double sum, double per_instance, bool whole) {
   if (whole) return static_cast<uint64_t>(static_cast<int64_t>(sum * per_instance));
   return per_instance == 1 ? BitsOf(sum) : 0;

@@ -8,10 +8,10 @@
 
 namespace rocattach {
 
-// The checksum of `data`, with the CPU's instruction if it has one.
+// Returns the checksum of `data`; uses the CPU's instruction if it has one.
 uint32_t Crc32c(absl::string_view data);
 
-// The same from tables, for any CPU. Tests compare the two.
+// The same, computed from tables on any CPU. Tests compare the two.
 uint32_t Crc32cPortable(absl::string_view data);
 
 }  // namespace rocattach

@@ -42,7 +42,7 @@ StreamDecoder::StreamDecoder(StreamVisitor* visitor)
       scanner_([this](const SkippedRange& range) { HandleSkip(range); }) {}
 
 void StreamDecoder::Feed(absl::string_view bytes) {
-  // In pieces, so that a large span is not copied whole.
+  // Work in pieces, so that a large span is not copied as a whole.
   constexpr size_t kPiece = 1 << 20;
   FrameView frame;
   while (!bytes.empty()) {
@@ -193,8 +193,8 @@ absl::Status StreamDecoder::HandlePayload(const FrameView& frame,
 }
 
 // A frame begins another recording if it has another recording id, follows an end
-// frame, or has a sequence number that its stream has already passed: then files were
-// concatenated, and the frames between them are damaged.
+// frame, or has a sequence number that its stream has already passed. In the last case
+// files were concatenated, and the frames between them are damaged.
 void StreamDecoder::PlaceFrame(const FrameView& frame, absl::string_view recording_id,
                                const v1::StreamHeader* header) {
   bool begins = !in_recording_ || recording_ended_;

@@ -1,4 +1,4 @@
-// From bytes to a visitor: frames, decompression, sequence numbers, messages.
+// Decodes bytes for a visitor: frames, decompression, sequence numbers, messages.
 #ifndef ROCATTACH_USERSPACE_STREAM_DECODER_H_
 #define ROCATTACH_USERSPACE_STREAM_DECODER_H_
 
@@ -19,8 +19,8 @@
 
 namespace rocattach {
 
-// Maximum streams of a recording with checked sequence numbers; further ones are read
-// without checks.
+// Maximum number of streams per recording whose sequence numbers are checked; further
+// streams are read without checks.
 inline constexpr size_t kMaxTrackedStreams = 1 << 20;
 
 // The result of reading, over all files so far.
@@ -33,23 +33,23 @@ struct ReadStats {
   // Damage.
   uint64_t skipped_bytes = 0;
   uint64_t skipped_ranges = 0;
-  uint64_t truncated_bytes = 0;  // of skipped_bytes, those at the end of an input
-  uint64_t missing_frames = 0;   // by sequence numbers
+  uint64_t truncated_bytes = 0;  // the part of skipped_bytes at the end of an input
+  uint64_t missing_frames = 0;   // found by sequence numbers
   uint64_t lost_records = 0;     // from headers of damaged frames: a lower bound
   uint64_t undecodable_frames = 0;
-  uint64_t unknown_frames = 0;  // of a newer version
+  uint64_t unknown_frames = 0;  // from a newer version
 
-  // Something that was written is missing. A recording that has no end yet, or was
-  // joined in the middle, is not damaged.
+  // True if something that was written is missing. A recording that has no end yet, or
+  // was joined in the middle, is not damaged.
   bool damaged() const {
     return skipped_bytes > 0 || missing_frames > 0 || undecodable_frames > 0;
   }
 };
 
-// What a decoder did with an intact frame.
+// Outcome of decoding an intact frame.
 enum class FrameFate {
   kUnderstood,
-  kUnknown,      // of a newer version
+  kUnknown,      // from a newer version
   kUndecodable,  // its payload is invalid
 };
 
@@ -68,27 +68,27 @@ class StreamDecoder {
   void Feed(absl::string_view bytes);
   // The input ends here. Another may follow, starting a new file.
   void FinishInput();
-  // The same for an input that is abandoned early: a partly read frame is not damage,
-  // nor is a missing end.
+  // The same for an input that is abandoned early: neither a partly read frame nor a
+  // missing end counts as damage.
   void AbandonInput();
 
   void set_frame_observer(FrameObserver observer) { observer_ = std::move(observer); }
 
   const ReadStats& stats() const { return stats_; }
-  // The current recording has its end frame; nothing more is expected.
+  // True if the current recording's end frame was read; nothing more is expected.
   bool recording_ended() const { return in_recording_ && recording_ended_; }
-  // Bytes that wait for the rest of their frame.
+  // Number of bytes that wait for the rest of their frame.
   size_t pending_bytes() const { return scanner_.pending_bytes(); }
 
  private:
-  // What is kept about a stream.
+  // State kept for each stream.
   struct StreamState {
     uint32_t next_sequence = 0;
-    // Everything so far in the stream has been read: key frames contain nothing new.
+    // Everything in the stream so far has been read: key frames contain nothing new.
     bool complete = false;
-    // … and this was so at an earlier time.
+    // `complete` was true at some time.
     bool heard = false;
-    // Consecutive parts of the current key frame that were read.
+    // Number of consecutive parts of the current key frame that were read.
     uint32_t key_parts = 0;
   };
 
@@ -113,7 +113,7 @@ class StreamDecoder {
   absl::Status HandleEvent(absl::string_view payload);
   absl::Status HandleStreamEnd(absl::string_view payload);
   void HandleSkip(const SkippedRange& range);
-  // With the place of the current frame.
+  // Returns a Damage with the position of the current frame.
   Damage NewDamage(Damage::Kind kind) const;
 
   StreamVisitor* visitor_;
@@ -123,7 +123,7 @@ class StreamDecoder {
   ReadStats stats_;
   bool in_recording_ = false;
   bool recording_ended_ = false;
-  // The recording was read from its first frame on.
+  // True if the recording was read from its first frame on.
   bool from_beginning_ = false;
   std::string recording_id_;  // empty: not known
   uint64_t recording_frames_ = 0;

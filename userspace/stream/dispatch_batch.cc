@@ -29,13 +29,11 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 // Records between two checks of the size: the excess over batch_bytes_ stays small.
 constexpr size_t kBlockRecords = 256;
-// Approximate size of a shape on the wire.
-constexpr size_t kShapeBytes = 24;
-// Records whose entries are computed before they are written: few enough for the
-// processor's first cache.
+// Number of records whose entries are computed before they are written: few enough to
+// stay in the processor's first-level cache.
 constexpr size_t kStep = 64;
 
-// The next entries of a column.
+// Collects the next entries of a column.
 class Entries {
  public:
   void Add(uint64_t value) {
@@ -56,36 +54,24 @@ uint64_t LoadWord(const rocattach_dispatch& record, size_t offset) {
   return word;
 }
 
-// The shape's columns in v1::DispatchBatch.
-constexpr ShapeColumn kShapeColumns[] = {
-    {5, 0, 16, 16}, {6, 0, 32, 32},  {7, 1, 0, 32},  {8, 4, 16, 16},  {9, 1, 32, 32},
-    {10, 2, 0, 32}, {11, 2, 32, 32}, {12, 3, 0, 32}, {13, 3, 32, 16}, {14, 3, 48, 16},
-    {15, 4, 0, 16}, {16, 4, 32, 32}, {17, 5, 0, 32}, {18, 5, 32, 32},
-};
-
 }  // namespace
 
-size_t DispatchBatchEncoder::bytes() const {
-  return shape_.bytes() + correlation_.bytes() + enqueue_.bytes() + start_.bytes() +
-         duration_.bytes() + packet_.bytes() + dispatch_.bytes() +
-         shapes_.keys().size() * kShapeBytes;
-}
-
-bool DispatchBatchEncoder::full() const {
-  return count_ >= kMaxBatchRecords || bytes() >= batch_bytes_;
-}
+DispatchBatchEncoder::DispatchBatchEncoder(size_t batch_bytes)
+    : BatchEncoder(batch_bytes, {v1::DispatchBatch::kShapeFieldNumber,
+                                 v1::DispatchBatch::kCorrelationFieldNumber,
+                                 v1::DispatchBatch::kEnqueueFieldNumber,
+                                 v1::DispatchBatch::kStartFieldNumber,
+                                 v1::DispatchBatch::kDurationFieldNumber,
+                                 v1::DispatchBatch::kPacketFieldNumber}) {}
 
 size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records) {
   size_t taken = 0;
   while (taken < records.size() && !full()) {
-    size_t block =
-        std::min({kBlockRecords, records.size() - taken, kMaxBatchRecords - count_});
+    const size_t block = NextBlock(records.size() - taken, kBlockRecords);
     for (size_t done = 0; done < block; done += kStep) {
       const auto step = records.subspan(taken + done, std::min(kStep, block - done));
-      for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_,
-                                   &duration_, &packet_, &dispatch_}) {
-        column->Reserve(step.size());
-      }
+      columns_.Reserve(step.size());
+      dispatch_.Reserve(step.size());
       AppendShapes(step);
       AppendNumbers(step);
       AppendOfQueues(step);
@@ -108,10 +94,10 @@ void DispatchBatchEncoder::AppendShapes(absl::Span<const rocattach_dispatch> rec
                              record.scratch_bytes | stream << 32};
     shapes.Add(shapes_.Index(key));
   }
-  shapes.PutInto(&shape_);
+  shapes.PutInto(&columns_[kShape]);
 }
 
-// What only depends on the record before.
+// Appends the columns that depend only on the previous record.
 void DispatchBatchEncoder::AppendNumbers(absl::Span<const rocattach_dispatch> records) {
   Entries correlations, enqueues, dispatches;
   uint64_t correlation = previous_correlation_, enqueue = previous_enqueue_,
@@ -129,12 +115,12 @@ void DispatchBatchEncoder::AppendNumbers(absl::Span<const rocattach_dispatch> re
   previous_enqueue_ = enqueue;
   previous_dispatch_ = dispatch;
   has_dispatch_ids_ |= any_dispatch != 0;
-  correlations.PutInto(&correlation_);
-  enqueues.PutInto(&enqueue_);
+  correlations.PutInto(&columns_[kCorrelation]);
+  enqueues.PutInto(&columns_[kEnqueue]);
   dispatches.PutInto(&dispatch_);
 }
 
-// What depends on the records of the same queue before it.
+// Appends the columns that depend on earlier records of the same queue.
 void DispatchBatchEncoder::AppendOfQueues(
     absl::Span<const rocattach_dispatch> records) {
   Entries starts, durations, packets;
@@ -147,78 +133,56 @@ void DispatchBatchEncoder::AppendOfQueues(
     packets.Add(ZigZag(packet - slot.last_packet - 1));
     slot.last_end = std::max(slot.last_end, record.end_ns);
     slot.last_packet = packet;
-    NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
+    ExtendTimeRange(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
   }
-  starts.PutInto(&start_);
-  durations.PutInto(&duration_);
-  packets.PutInto(&packet_);
+  starts.PutInto(&columns_[kStart]);
+  durations.PutInto(&columns_[kDuration]);
+  packets.PutInto(&columns_[kPacket]);
 }
 
 void DispatchBatchEncoder::EncodeTo(std::string* out) {
+  using Batch = v1::DispatchBatch;
+  static constexpr ShapeColumn kShapeColumns[] = {
+      {Batch::kShapeFlagsFieldNumber, 0, 16, 16},
+      {Batch::kShapeKernelIdFieldNumber, 0, 32, 32},
+      {Batch::kShapeQueueIdFieldNumber, 1, 0, 32},
+      {Batch::kShapeAgentIdFieldNumber, 4, 16, 16},
+      {Batch::kShapeTidFieldNumber, 1, 32, 32},
+      {Batch::kShapeGridXFieldNumber, 2, 0, 32},
+      {Batch::kShapeGridYFieldNumber, 2, 32, 32},
+      {Batch::kShapeGridZFieldNumber, 3, 0, 32},
+      {Batch::kShapeWorkgroupXFieldNumber, 3, 32, 16},
+      {Batch::kShapeWorkgroupYFieldNumber, 3, 48, 16},
+      {Batch::kShapeWorkgroupZFieldNumber, 4, 0, 16},
+      {Batch::kShapeLdsBytesFieldNumber, 4, 32, 32},
+      {Batch::kShapeScratchBytesFieldNumber, 5, 0, 32},
+      {Batch::kShapeHipStreamFieldNumber, 5, 32, 32},
+  };
   out->clear();
-  AppendField(v1::DispatchBatch::kCountFieldNumber, count_, out);
-  AppendField(v1::DispatchBatch::kFirstStartNsFieldNumber, first_start_ns_, out);
-  AppendField(v1::DispatchBatch::kLastEndNsFieldNumber, last_end_ns_, out);
-  AppendField(v1::DispatchBatch::kShapesFieldNumber, shapes_.keys().size(), out);
-  AppendShapeColumns(kShapeColumns, shapes_.keys(), out);
-  shape_.AppendTo(v1::DispatchBatch::kShapeFieldNumber, out);
-  correlation_.AppendTo(v1::DispatchBatch::kCorrelationFieldNumber, out);
-  enqueue_.AppendTo(v1::DispatchBatch::kEnqueueFieldNumber, out);
-  start_.AppendTo(v1::DispatchBatch::kStartFieldNumber, out);
-  duration_.AppendTo(v1::DispatchBatch::kDurationFieldNumber, out);
-  packet_.AppendTo(v1::DispatchBatch::kPacketFieldNumber, out);
+  AppendField(Batch::kCountFieldNumber, count_, out);
+  AppendField(Batch::kFirstStartNsFieldNumber, first_start_ns_, out);
+  AppendField(Batch::kLastEndNsFieldNumber, last_end_ns_, out);
+  AppendShapesTo(Batch::kShapesFieldNumber, kShapeColumns, out);
+  columns_.AppendTo(out);
   if (has_dispatch_ids_) {
-    dispatch_.AppendTo(v1::DispatchBatch::kDispatchFieldNumber, out);
-    AppendField(v1::DispatchBatch::kDispatchIdsFieldNumber, 1, out);
+    dispatch_.AppendTo(Batch::kDispatchFieldNumber, out);
+    AppendField(Batch::kDispatchIdsFieldNumber, 1, out);
   }
   Clear();
 }
 
 void DispatchBatchEncoder::Clear() {
-  count_ = 0;
+  BatchEncoder::Clear();
   first_start_ns_ = last_end_ns_ = 0;
   previous_correlation_ = previous_enqueue_ = previous_dispatch_ = 0;
   has_dispatch_ids_ = false;
   slots_ = {};
-  shapes_.Clear();
-  for (PackedColumn* column :
-       {&shape_, &correlation_, &enqueue_, &start_, &duration_, &packet_, &dispatch_}) {
-    column->Clear();
-  }
+  dispatch_.Clear();
 }
 
 namespace {
 
-absl::Status CheckDispatchColumns(const v1::DispatchBatch& batch) {
-  RETURN_IF_ERROR(CheckCounts(batch.count(), batch.shapes()));
-  ColumnChecker shapes(batch.shapes());
-  shapes.Check("shape_flags", batch.shape_flags());
-  shapes.Check("shape_kernel_id", batch.shape_kernel_id());
-  shapes.Check("shape_queue_id", batch.shape_queue_id());
-  shapes.Check("shape_agent_id", batch.shape_agent_id());
-  shapes.Check("shape_tid", batch.shape_tid());
-  shapes.Check("shape_grid_x", batch.shape_grid_x());
-  shapes.Check("shape_grid_y", batch.shape_grid_y());
-  shapes.Check("shape_grid_z", batch.shape_grid_z());
-  shapes.Check("shape_workgroup_x", batch.shape_workgroup_x());
-  shapes.Check("shape_workgroup_y", batch.shape_workgroup_y());
-  shapes.Check("shape_workgroup_z", batch.shape_workgroup_z());
-  shapes.Check("shape_lds_bytes", batch.shape_lds_bytes());
-  shapes.Check("shape_scratch_bytes", batch.shape_scratch_bytes());
-  shapes.Check("shape_hip_stream", batch.shape_hip_stream());
-  RETURN_IF_ERROR(shapes.status());
-  ColumnChecker records(batch.count());
-  records.Check("shape", batch.shape());
-  records.Check("correlation", batch.correlation());
-  records.Check("enqueue", batch.enqueue());
-  records.Check("start", batch.start());
-  records.Check("duration", batch.duration());
-  records.Check("packet", batch.packet());
-  records.Check("dispatch", batch.dispatch());
-  return records.status();
-}
-
-// The fields that come from the record's shape; false if there is no such shape.
+// Fills in the fields that the shape determines; false if there is no such shape.
 bool FillShape(const v1::DispatchBatch& batch, uint32_t shape,
                rocattach_dispatch* record) {
   if (shape >= batch.shapes()) return false;
@@ -249,7 +213,7 @@ absl::Status DecodeDispatchBatch(absl::string_view payload,
   if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return absl::DataLossError("payload is not a DispatchBatch");
   }
-  RETURN_IF_ERROR(CheckDispatchColumns(batch));
+  RETURN_IF_ERROR(CheckBatch(batch));
   size_t before = records->size();
   records->reserve(before + batch.count());
   uint64_t correlation = 0, enqueue = 0, dispatch = 0;

@@ -38,9 +38,9 @@ void FrameScanner::EndSkip(bool at_end) {
   skip_ = {};
 }
 
-// Frames can be inside the payload of a damaged one (it was truncated, and others
-// follow), so the search continues right after a damaged header, and payloads may be
-// checksummed many times. An attacker could make this quadratic work, so past a
+// Frames can lie inside the payload of a damaged one (it was truncated, and others
+// follow), so the search continues right after a damaged header, and bytes may be
+// checksummed many times. An attacker could make this work quadratic, so beyond a
 // generous share of the input, damaged frames are skipped as a whole.
 bool FrameScanner::WorthChecking(size_t bytes) {
   constexpr uint64_t kAllowance = 64 << 20;

@@ -14,17 +14,17 @@ namespace rocattach {
 
 // Bytes that belong to no intact frame.
 struct SkippedRange {
-  uint64_t offset = 0;  // in everything that was appended
+  uint64_t offset = 0;  // counted over everything appended so far
   uint64_t bytes = 0;
   // Frames in it whose header was intact but whose payload was damaged or truncated,
   // and the records that they claim to hold.
   uint64_t damaged_frames = 0;
   uint64_t damaged_records = 0;
-  // It reaches the end of the input: most likely a frame that was being written.
+  // The range reaches the end of the input: most likely a frame that was being written.
   bool at_end = false;
 };
 
-// One intact frame; the views live until the next call to the scanner.
+// One intact frame; the views are valid until the next call to the scanner.
 struct FrameView {
   FrameHeader header;
   absl::string_view payload;  // as on the wire
@@ -43,14 +43,14 @@ class FrameScanner {
       : on_skip_(std::move(on_skip)) {}
 
   void Append(absl::string_view bytes);
-  // The next intact frame; false: more bytes are needed.
+  // Gets the next intact frame; false if more bytes are needed.
   bool Next(FrameView* frame);
   // There are no more bytes. Call Next() until it returns false again.
   void Finish() { finished_ = true; }
   // Starts over with the next file.
   void Reset();
 
-  // Bytes that wait for the rest of their frame.
+  // Number of bytes that wait for the rest of their frame.
   size_t pending_bytes() const { return buffer_.size() - position_; }
 
  private:
@@ -63,10 +63,10 @@ class FrameScanner {
   std::function<void(const SkippedRange&)> on_skip_;
   std::string buffer_;
   size_t position_ = 0;         // in buffer_
-  uint64_t buffer_offset_ = 0;  // of buffer_'s first byte in the input
+  uint64_t buffer_offset_ = 0;  // position of buffer_'s first byte in the input
   bool finished_ = false;
   SkippedRange skip_;
-  // Bytes of failed payloads that were checksummed; see WorthChecking().
+  // Number of checksummed bytes in failed payloads; see WorthChecking().
   uint64_t wasted_bytes_ = 0;
 };
 

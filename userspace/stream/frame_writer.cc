@@ -7,12 +7,6 @@
 #include "userspace/stream/stream_header.h"
 
 namespace rocattach {
-namespace {
-
-// Below this, compressing costs more than it saves.
-constexpr size_t kCompressFrom = 96;
-
-}  // namespace
 
 FrameWriter::FrameWriter(std::unique_ptr<Sink> sink, const WriterOptions& options)
     : sink_(std::move(sink)), options_(options) {
@@ -55,7 +49,7 @@ absl::Status FrameWriter::WriteStreamHeader() {
 absl::Status FrameWriter::WriteKeyFrame(ProcessStream* stream) {
   std::vector<std::string> payloads =
       stream->KeyFramePayloads(header_.recording_id(), Clock());
-  // The new entries are in the key frame.
+  // The key frame contains the new entries.
   (void)stream->TakeNewEntries();
   stream->key_frame_due = false;
   stream->key_frame_size = 0;
@@ -106,14 +100,14 @@ absl::Status FrameWriter::WriteMessage(ProcessStream* stream,
                                        uint8_t flags,
                                        const google::protobuf::Message& message) {
   if (!prepared.ok()) {
-    NoteUnwritten(stream);
+    MarkGap(stream);
     return prepared;
   }
   message.SerializeToString(&payload_);
   return WriteProcessFrame(stream, type, flags, 1, payload_);
 }
 
-void FrameWriter::NoteUnwritten(ProcessStream* stream) {
+void FrameWriter::MarkGap(ProcessStream* stream) {
   // The gap tells readers that something is missing; the key frame repeats what can be
   // repeated.
   ++stream->sequence;
@@ -136,9 +130,9 @@ absl::Status FrameWriter::WriteProcessFrame(ProcessStream* stream, v1::FrameType
   if (status.ok()) {
     ++stream->sequence;
   } else if (type == v1::FRAME_TYPE_KEY_FRAME) {
-    stream->key_frame_due = true;  // and nothing is lost yet
+    stream->key_frame_due = true;  // it is retried, and nothing is lost yet
   } else {
-    NoteUnwritten(stream);
+    MarkGap(stream);
   }
   return status;
 }
@@ -161,8 +155,7 @@ absl::Status FrameWriter::WriteRecorderFrame(v1::FrameType type, uint8_t flags,
 }
 
 absl::Status FrameWriter::WriteFrame(FrameHeader header, absl::string_view payload) {
-  if (compressor_ && payload.size() >= kCompressFrom &&
-      compressor_->Compress(payload, &compressed_)) {
+  if (compressor_ && compressor_->Compress(payload, &compressed_)) {
     header.codec = static_cast<uint8_t>(FrameCodec::kZstd);
     payload = compressed_;
   }

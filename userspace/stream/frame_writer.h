@@ -30,14 +30,14 @@ struct WriterOptions {
   size_t batch_bytes = 64 << 10;
   // … or when a Flush() finds it this old.
   uint64_t batch_ns = 250'000'000;
-  // After this many bytes, or this much time, a stream repeats all that is known of it
-  // before its next frame: a reader can join a running stream there.
+  // After this many bytes, or this much time, a stream repeats everything known of it
+  // before its next frame, so that a reader can join a running stream there.
   uint64_t key_frame_bytes = 4 << 20;
   uint64_t key_frame_ns = 30'000'000'000;
   // For the stream header.
   std::vector<std::string> recorder_arguments;
   // The source of times; tests replace it.
-  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
+  std::function<ClockSnapshot()> clock = CaptureClockSnapshot;
 };
 
 // Counts of a writer so far.
@@ -56,7 +56,7 @@ class FrameWriter {
   FrameWriter(std::unique_ptr<Sink> sink, const WriterOptions& options);
 
   absl::Status WriteStreamHeader();
-  // The frames that follow go to `sink`, as another recording. Counts begin again.
+  // Writes the following frames to `sink`, as another recording. Counts begin again.
   void BeginFile(std::unique_ptr<Sink> sink);
   // Writes a frame of the recorder's own stream.
   absl::Status WriteRecorderFrame(v1::FrameType type, uint8_t flags,
@@ -67,14 +67,14 @@ class FrameWriter {
   absl::Status Prepare(ProcessStream* stream);
   absl::Status WriteKeyFrame(ProcessStream* stream);
   // Writes a message as a frame of a process if `prepared`, the result of Prepare(), is
-  // OK; else notes that something is missing.
+  // OK; else marks a gap in the stream.
   absl::Status WriteMessage(ProcessStream* stream, const absl::Status& prepared,
                             v1::FrameType type, uint8_t flags,
                             const google::protobuf::Message& message);
   // Writes the pending records of one kind, and counts them.
   template <typename Kind>
   absl::Status WriteBatch(ProcessStream* stream);
-  // Those of all kinds.
+  // Writes the pending records of all kinds.
   absl::Status CutBatches(ProcessStream* stream);
 
   // The latest known time, CLOCK_BOOTTIME.
@@ -90,7 +90,7 @@ class FrameWriter {
   absl::Status WriteProcessFrame(ProcessStream* stream, v1::FrameType type,
                                  uint8_t flags, size_t records,
                                  absl::string_view payload);
-  void NoteUnwritten(ProcessStream* stream);
+  void MarkGap(ProcessStream* stream);
   // Compresses and writes one frame, and counts it if that succeeded.
   absl::Status WriteFrame(FrameHeader header, absl::string_view payload);
 
@@ -119,7 +119,7 @@ absl::Status FrameWriter::WriteBatch(ProcessStream* stream) {
   if (status.ok()) {
     status = WriteProcessFrame(stream, Kind::kFrame, 0, records, payload_);
   } else {
-    NoteUnwritten(stream);
+    MarkGap(stream);
   }
   DeliveryCount& count = stream->counts[Kind::kKind];
   if (!status.ok()) {

@@ -1,11 +1,11 @@
 #include "userspace/stream/hold.h"
 
-#include "userspace/base/elapsed.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 
 uint64_t HoldNs(const v1::WindowEvent& window) {
-  // Without an attach the thread leaves the probe by itself.
+  // Without an attach, the thread leaves the probe by itself.
   const uint64_t end_ns =
       window.released_ns() != 0 ? window.released_ns() : window.hold_end_ns();
   switch (window.mode()) {

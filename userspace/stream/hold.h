@@ -1,4 +1,4 @@
-// How long a thread was held.
+// The time for which a thread was held.
 #ifndef ROCATTACH_USERSPACE_STREAM_HOLD_H_
 #define ROCATTACH_USERSPACE_STREAM_HOLD_H_
 
@@ -8,9 +8,9 @@
 
 namespace rocattach {
 
-// The one definition for logs, JSON, reports and metrics: from the hit of the probe to
-// the release of the thread; of a thread that was stopped without a probe, from the
-// stop. 0 where no thread was held, as in a process that was taken over, and where one
+// The one definition for logs, JSON, reports and metrics: from the probe hit to the
+// release of the thread or, for a thread that was stopped without a probe, from the
+// stop. Returns 0 if no thread was held, as in a process that was taken over, or if one
 // of the times is not known.
 uint64_t HoldNs(const v1::WindowEvent& window);
 

@@ -7,7 +7,7 @@
 namespace rocattach {
 
 uint32_t LaunchOrder::Add(const rocattach_dispatch& record) {
-  // rocprofiler-sdk does not tell packets.
+  // rocprofiler-sdk does not report packet numbers.
   if ((record.flags & ROCATTACH_DISPATCH_UNTIMED) != 0 || HipStreamIn(record) != 0 ||
       record.queue_id >= kMostQueues) {
     return 0;
@@ -17,7 +17,7 @@ uint32_t LaunchOrder::Add(const rocattach_dispatch& record) {
   const Start start = {record.packet_index, record.start_ns};
   if (slot == nullptr) slot = std::make_unique<Queue>();
   std::vector<Start>& starts = slot->starts;
-  // There is one packet of this number; any further one has none.
+  // Only the first packet can have the number 0; any further 0 means "not known".
   if (start.packet == 0 && !starts.empty()) return 0;
   if (start.start_ns + kJitterNs < record.enqueue_ns) return 1;
   if (!starts.empty() && (start.packet <= starts.back().packet ||

@@ -1,4 +1,4 @@
-// Whether the times of dispatches can be those of their packets.
+// Checks whether the times of dispatches are possible for their packets.
 #ifndef ROCATTACH_USERSPACE_STREAM_LAUNCH_ORDER_H_
 #define ROCATTACH_USERSPACE_STREAM_LAUNCH_ORDER_H_
 
@@ -10,28 +10,28 @@
 
 namespace rocattach {
 
-// A packet processor launches the packets of a queue in their order, with or without
-// barrier bits (HSA Platform System Architecture, "Packet process flow"): several may run
-// at once, and end in any order, but none starts before an earlier one of its queue has
-// started, nor before it was submitted. So two kinds of dispatches have times that are not theirs:
-// those that start later than a later packet of their queue, and those that start
-// before their submission.
+// A packet processor launches the packets of a queue in order, with or without barrier
+// bits (HSA Platform System Architecture, "Packet process flow"): several may run at
+// once, and end in any order, but none starts before an earlier one of its queue has
+// started, nor before it was submitted. So two kinds of dispatches have impossible
+// times: those that start later than a later packet of their queue, and those that
+// start before their submission.
 //
-// GPU ticks become nanoseconds by relations of two clocks, which on a busy machine are
-// read some time apart; differences below kJitterNs mean nothing.
+// GPU ticks are converted to nanoseconds from pairs of clock readings, which on a busy
+// machine are some time apart; so differences below kJitterNs are ignored.
 //
-// For the dispatches of one process, which may come in another order than that of their
-// packets; each is compared with those near it.
+// An object checks the dispatches of one process. They need not come in the order of
+// their packets; each is compared with those near it.
 class LaunchOrder {
  public:
   static constexpr uint64_t kJitterNs = 1'000'000;
-  // Dispatches of a queue that are remembered, at least.
+  // Minimum number of dispatches that are remembered for each queue.
   static constexpr size_t kRemembered = 128;
-  // Further queues are not checked: a process may claim to have any number.
+  // Further queues are not checked: a process may claim any number of them.
   static constexpr uint32_t kMostQueues = 1024;
 
-  // Returns how many dispatches have times that cannot be theirs, of this one and of
-  // those before, as far as that follows from this one. None is returned twice.
+  // Returns the number of dispatches, this one or earlier ones, whose times this one
+  // shows to be impossible. None is counted twice.
   uint32_t Add(const rocattach_dispatch& record);
 
  private:
@@ -42,7 +42,7 @@ class LaunchOrder {
   };
   struct Queue {
     std::vector<Start> starts;  // in the order of their packets
-    uint64_t latest_ns = 0;     // of these
+    uint64_t latest_ns = 0;     // the latest start among these
   };
 
   static uint32_t Insert(Queue* queue, Start start);

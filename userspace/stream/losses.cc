@@ -22,7 +22,7 @@ struct Reason {
   absl::string_view name, label, clause, help;
 };
 
-// Lost operations, whose sum is DroppedRecords().
+// Reasons for lost operations; the sum of their counts is DroppedRecords().
 constexpr Reason kDropped[] = {
     {&v1::LossAccount::dropped_ring_full, "ring_full", "ring full",
      "dropped, the ring was full", kReadFaster},

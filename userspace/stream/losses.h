@@ -1,4 +1,4 @@
-// What is missing of a process, in words: one list for every place that reports it.
+// The losses of a process in words: one list for every place that reports them.
 #ifndef ROCATTACH_USERSPACE_STREAM_LOSSES_H_
 #define ROCATTACH_USERSPACE_STREAM_LOSSES_H_
 
@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// One reason for which something is missing, and how much it was.
+// One reason why data is missing, and how much is missing.
 struct Loss {
   uint64_t count = 0;
   // For programs: "ring_full", as in the metrics' label `reason`.
@@ -20,15 +20,15 @@ struct Loss {
   absl::string_view label;
   // The same as a clause: "dropped, the ring was full".
   absl::string_view clause;
-  // What the user can do about it; empty if there is nothing to do.
+  // Advice for the user; empty if nothing can be done.
   absl::string_view help;
 };
 
-// Operations that were seen and are not in the stream, without packets that were never
-// seen.
+// Number of operations that were seen and are not in the stream; excludes packets that
+// were never seen.
 uint64_t DroppedRecords(const v1::LossAccount& account);
 
-// Dispatches, copies and packets that are missing: the above and the packets.
+// Number of missing dispatches, copies and packets: the above plus unseen packets.
 uint64_t LostRecords(const v1::LossAccount& account);
 
 // The reasons whose count is not 0: those of LostRecords() first, then those of names,

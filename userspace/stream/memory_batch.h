@@ -1,4 +1,4 @@
-// Allocations of memory to and from the columns of v1::MemoryBatch.
+// Converts memory allocations to and from the columns of v1::MemoryBatch.
 #ifndef ROCATTACH_USERSPACE_STREAM_MEMORY_BATCH_H_
 #define ROCATTACH_USERSPACE_STREAM_MEMORY_BATCH_H_
 
@@ -10,44 +10,30 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "userspace/stream/packed_column.h"
+#include "userspace/stream/batch_encoder.h"
 #include "userspace/stream/session_records.h"
-#include "userspace/stream/shape_table.h"
 
 namespace rocattach {
 
 // Like DispatchBatchEncoder, for memory that is allocated and freed.
-class MemoryBatchEncoder {
+// A shape's key: session; queue|tid; operation|agent|scratch flags.
+class MemoryBatchEncoder : public BatchEncoder<3, 6> {
  public:
-  explicit MemoryBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
+  explicit MemoryBatchEncoder(size_t batch_bytes);
 
-  // Takes records from the front until the batch is full; returns how many.
+  // Takes records from the front until the batch is full; returns the number taken.
   size_t Append(absl::Span<const MemoryRecord> records);
-
-  bool full() const;
-  size_t count() const { return count_; }
-  // The number of operations: one for each record.
-  size_t operations() const { return count_; }
-  size_t bytes() const;
-
   // Replaces *out with the message and starts the next batch.
   void EncodeTo(std::string* out);
 
  private:
-  using Shapes = ShapeTable<3>;  // session; queue|tid; operation|agent|scratch flags
+  // In the order in which they are written.
+  enum { kShape, kCorrelation, kBegin, kDuration, kAddress, kBytes };
 
   void AppendOne(const MemoryRecord& record);
-  void AppendShapes(std::string* out) const;
-  void Clear();
-
-  size_t batch_bytes_;
-  size_t count_ = 0;
-  uint64_t previous_correlation_ = 0, previous_begin_ = 0, previous_address_ = 0;
-  Shapes shapes_;
-  PackedColumn shape_, correlation_, begin_, duration_, address_, size_;
 };
 
-// Decodes a batch, appending to *records. On error *records is as it was.
+// Decodes a batch, appending to *records. On error *records is unchanged.
 absl::Status DecodeMemoryBatch(absl::string_view payload,
                                std::vector<MemoryRecord>* records);
 

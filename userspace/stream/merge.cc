@@ -23,10 +23,8 @@ namespace {
 constexpr size_t kWriteBytes = 1 << 20;
 // Bounds memory; realistic inputs have far fewer.
 constexpr size_t kMostRecordings = 1 << 16;
-// Below this, compressing costs more than it saves.
-constexpr size_t kCompressFrom = 96;
 
-// The time of day minus the clock, over the snapshots of a recording.
+// The range of (time of day - clock) over the clock snapshots of a recording.
 class Drift {
  public:
   void Add(const v1::ClockSnapshot& clock) {
@@ -46,7 +44,7 @@ class Drift {
   int64_t least_ = 0, most_ = 0;
 };
 
-// First pass: what has to be known before the first frame is written.
+// First pass: collects what must be known before the first frame is written.
 class Finder : public StreamVisitor {
  public:
   void set_path(const std::string& path) { path_ = path; }
@@ -97,7 +95,7 @@ class Finder : public StreamVisitor {
   absl::Status status_;
 };
 
-// Second pass: the frames with their times on the first recording's clock.
+// Second pass: writes the frames with their times on the first recording's clock.
 class Merger : public StreamVisitor {
  public:
   Merger(MergeResult* result, int to) : result_(result), to_(to) {}
@@ -141,7 +139,7 @@ class Merger : public StreamVisitor {
     result_->records_left_out += frame.header.records;
   }
 
-  // The boot says that its times can be compared with those of the first recording.
+  // The boot id marks the times as comparable with those of the first recording.
   void Describe(std::string* payload) {
     v1::StreamHeader header;
     (void)header.ParseFromString(*payload);
@@ -152,7 +150,7 @@ class Merger : public StreamVisitor {
     *payload = header.SerializeAsString();
   }
 
-  // Its frames have other sizes now.
+  // Updates the byte count: the frames have other sizes now.
   void Count(std::string* payload) {
     v1::StreamEnd end;
     (void)end.ParseFromString(*payload);
@@ -162,8 +160,7 @@ class Merger : public StreamVisitor {
 
   void WriteFrame(FrameHeader header, absl::string_view payload) {
     header.codec = static_cast<uint8_t>(FrameCodec::kNone);
-    if (payload.size() >= kCompressFrom &&
-        compressor_.Compress(payload, &compressed_)) {
+    if (compressor_.Compress(payload, &compressed_)) {
       header.codec = static_cast<uint8_t>(FrameCodec::kZstd);
       payload = compressed_;
     }

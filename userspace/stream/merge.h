@@ -1,4 +1,4 @@
-// Several recordings as one file whose times are those of one clock.
+// Merges several recordings into one file whose times are all on one clock.
 #ifndef ROCATTACH_USERSPACE_STREAM_MERGE_H_
 #define ROCATTACH_USERSPACE_STREAM_MERGE_H_
 
@@ -15,28 +15,28 @@
 namespace rocattach {
 
 struct MergeOptions {
-  // How far the machines' times of day may be apart from each other.
+  // Maximum difference that is assumed between the machines' times of day.
   uint64_t sync_error_ns = 1'000'000;
 };
 
 // One recording of the new file.
 struct MergedRecording {
   std::string path;
-  v1::StreamHeader header;  // as it was
-  Alignment alignment;      // with the first one
-  // Largest error of its times relative to those of the first one: 0 on the same clock,
-  // else the sync error and what both clocks drifted while they were recorded.
+  v1::StreamHeader header;  // as it was before the merge
+  Alignment alignment;      // to the first recording's clock
+  // Largest error of its times relative to the first recording's: 0 on the same clock,
+  // otherwise the sync error plus the drift of both clocks while they were recorded.
   uint64_t error_ns = 0;
 };
 
 struct MergeResult {
   std::vector<MergedRecording> recordings;
-  ReadStats read;  // of all inputs
+  ReadStats read;  // statistics of all inputs
   uint64_t bytes_written = 0;
   // Frames that could not be shifted, and the records in them.
   uint64_t frames_left_out = 0, records_left_out = 0;
 
-  // The new file lacks something that the old ones should have had.
+  // True if the new file lacks something that the old ones should have contained.
   bool incomplete() const {
     return read.damaged() || frames_left_out > 0 ||
            read.recordings_ended < read.recordings;
@@ -44,11 +44,11 @@ struct MergeResult {
 };
 
 // Reads the files `from` twice and writes their intact frames to `to`, which must not
-// exist (ALREADY_EXISTS). All recordings get the clock and the boot of the first one,
-// and keep everything else; their headers say what was done (AddMergedClock()).
-// INVALID_ARGUMENT if a file is no recording, has none with
-// its beginning, or contains one that is there already. On an error, `to` does not
-// exist. `stop` is called between reads; true returns CANCELLED.
+// exist (ALREADY_EXISTS). All recordings get the first one's clock and boot id and are
+// otherwise unchanged; their headers record the change (AddMergedClock()). Returns
+// INVALID_ARGUMENT if a file is not a recording, or contains a recording that has no
+// beginning or that was given already. After an error, `to` does not exist. `stop` is
+// called between reads; if it returns true, the result is CANCELLED.
 absl::StatusOr<MergeResult> MergeStreams(const std::vector<std::string>& from,
                                          const std::string& to,
                                          const MergeOptions& options,

@@ -19,7 +19,7 @@ void AddMergedClock(const MergedClock& clock, v1::StreamHeader* header) {
 }
 
 std::optional<MergedClock> MergedClockOf(const v1::StreamHeader& header) {
-  uint64_t offset_ns = 0, error_ns = 0;  // sums wrap around, whatever a file says
+  uint64_t offset_ns = 0, error_ns = 0;  // unsigned: sums of any values wrap around
   bool merged = false;
   for (absl::string_view argument : header.recorder_arguments()) {
     int64_t offset = 0;

@@ -1,4 +1,4 @@
-// What merging recordings did to the clock of one of them.
+// The change that merging recordings made to the clock of one of them.
 #ifndef ROCATTACH_USERSPACE_STREAM_MERGED_CLOCK_H_
 #define ROCATTACH_USERSPACE_STREAM_MERGED_CLOCK_H_
 
@@ -10,17 +10,17 @@
 namespace rocattach {
 
 struct MergedClock {
-  // Was added to its times.
+  // Added to the recording's times by the merge.
   int64_t offset_ns = 0;
-  // Largest error of its times relative to those of the first recording.
+  // Largest error of the shifted times relative to those of the first recording.
   uint64_t error_ns = 0;
 };
 
-// Writes it into the header of a recording, as arguments of the recorder. A recording
-// that is merged again gets further ones.
+// Writes `clock` into the header of a recording, as arguments of the recorder. Each
+// further merge of the recording adds another pair of arguments.
 void AddMergedClock(const MergedClock& clock, v1::StreamHeader* header);
 
-// The sum of all that was written into the header; nothing if it was not merged.
+// The sum of all changes noted in the header; nothing if there was no merge.
 std::optional<MergedClock> MergedClockOf(const v1::StreamHeader& header);
 
 }  // namespace rocattach

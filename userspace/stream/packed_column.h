@@ -18,7 +18,7 @@ inline constexpr size_t kMaxVarintBytes = 10;
 
 // Writes `value` as a varint and returns the position after it.
 inline uint8_t* PutVarint(uint64_t value, uint8_t* out) {
-  // Most differences have one byte or two.
+  // Most differences take one or two bytes.
   if (value < 0x80) {
     *out = static_cast<uint8_t>(value);
     return out + 1;
@@ -36,8 +36,8 @@ inline uint8_t* PutVarint(uint64_t value, uint8_t* out) {
   return out;
 }
 
-// The same without a branch, which lengths that look random would mispredict. `value` is
-// below 2^14; writes two bytes at `out`, of which the second may not count.
+// The same without a branch, which would be mispredicted where lengths look random.
+// `value` is below 2^14; writes two bytes at `out`, the second of which may not count.
 inline uint8_t* PutVarint14(uint64_t value, uint8_t* out) {
   const uint64_t more = value > 0x7f ? 1 : 0;
   const auto bytes =
@@ -46,18 +46,7 @@ inline uint8_t* PutVarint14(uint64_t value, uint8_t* out) {
   return out + 1 + more;
 }
 
-// The same for `count` values; writes two bytes for each.
-uint8_t* PutVarints14(const uint64_t* values, size_t count, uint8_t* out);
-// Which of them it takes: several at a time if the processor has AVX2. They give the
-// same.
-namespace avx2 {
-uint8_t* PutVarints14(const uint64_t* values, size_t count, uint8_t* out);
-}  // namespace avx2
-namespace plain {
-uint8_t* PutVarints14(const uint64_t* values, size_t count, uint8_t* out);
-}  // namespace plain
-
-// `value` is below 2^28; writes four bytes.
+// The same for a `value` below 2^28; writes four bytes.
 inline uint8_t* PutVarint28(uint64_t value, uint8_t* out) {
   const auto v = static_cast<uint32_t>(value);
   const auto bits = static_cast<uint32_t>(32 - __builtin_clz(v | 1));
@@ -83,15 +72,15 @@ inline void AppendVarint(uint64_t value, std::string* out) {
   out->append(reinterpret_cast<char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-// A varint field.
+// Appends a varint field.
 inline void AppendField(uint32_t field, uint64_t value, std::string* out) {
   AppendVarint(uint64_t{field} << 3, out);
   AppendVarint(value, out);
 }
 
 // One column. Reserve() makes room for many entries at once, so Put() does not check.
-// Zeros that come before anything else are only counted: many columns have nothing else,
-// and are omitted.
+// Leading zeros are only counted: many columns contain nothing else, and are omitted
+// from the output.
 class PackedColumn {
  public:
   size_t bytes() const { return size_; }
@@ -102,7 +91,7 @@ class PackedColumn {
   }
 
   void Put(uint64_t value) {
-    if (!Note(value)) {
+    if (!IncludeBits(value)) {
       ++size_;
       return;
     }
@@ -111,10 +100,10 @@ class PackedColumn {
     size_ = static_cast<size_t>(PutVarint(value, data + size_) - data);
   }
 
-  // Appends zero entries to reserved room.
+  // Appends `entries` zeros to reserved room.
   void PutZeros(size_t entries) {
     if (any_ != 0) {
-      // Entries have room for more than eight bytes each.
+      // More than eight bytes are reserved for each entry.
       constexpr uint64_t kZeros = 0;
       for (size_t i = 0; i < entries; i += sizeof(kZeros)) {
         memcpy(data_.get() + size_ + i, &kZeros, sizeof(kZeros));
@@ -123,19 +112,19 @@ class PackedColumn {
     size_ += entries;
   }
 
-  // Appends entries to reserved room. `any`: all of them, ORed; it says how long they
-  // can be.
+  // Appends entries to reserved room. `any`: all of them, ORed, which limits how long
+  // they can be.
   void PutAll(const uint64_t* values, size_t entries, uint64_t any) {
     if (any == 0) return PutZeros(entries);
-    (void)Note(any);
+    (void)IncludeBits(any);
     uint8_t* const data = data_.get();
-    ABSL_ASSUME(data != nullptr);  // likewise
+    ABSL_ASSUME(data != nullptr);  // Reserve() was called for these entries
     uint8_t* out = data + size_;
     const uint64_t* const end = values + entries;
     if (any < 0x80) {
       for (; values < end; ++values) *out++ = static_cast<uint8_t>(*values);
     } else if (any < 0x4000) {
-      out = PutVarints14(values, entries, out);
+      for (; values < end; ++values) out = PutVarint14(*values, out);
     } else if (any < 0x10000000) {
       for (; values < end; ++values) out = PutVarint28(*values, out);
     } else {
@@ -158,12 +147,12 @@ class PackedColumn {
   }
 
  private:
-  // Whether there is anything but zeros, with `bits`. The first time, the zeros before
-  // them are written.
-  bool Note(uint64_t bits) {
+  // True if the column, including `bits`, contains anything but zeros. The first time,
+  // writes the zeros before them.
+  bool IncludeBits(uint64_t bits) {
     if (any_ == 0) {
       if (bits == 0) return false;
-      // Every target has columns that stay zeros: they take no memory.
+      // Allocate only now: every target has columns that stay zero and need no memory.
       if (reserved_ > capacity_) Grow();
       if (size_ != 0) memset(data_.get(), 0, size_);
     }
@@ -182,7 +171,7 @@ class PackedColumn {
   std::unique_ptr<uint8_t[]> data_;  // neither read nor written while any_ is 0
   size_t size_ = 0;
   size_t capacity_ = 0;
-  size_t reserved_ = 0;  // what the capacity must be before anything is written
+  size_t reserved_ = 0;  // capacity needed before anything is written
   uint64_t any_ = 0;
 };
 

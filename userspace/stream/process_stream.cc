@@ -6,9 +6,9 @@ namespace rocattach {
 namespace {
 
 // A dictionary frame ends at this size. An entry adds at most 64 KiB of text to it, so
-// that a frame stays far below kMaxPayloadBytes.
+// the frame stays far below kMaxPayloadBytes.
 constexpr size_t kPieceBytes = 256 << 10;
-// Window events that a key frame repeats.
+// Maximum number of window events that a key frame repeats.
 constexpr size_t kKeptWindows = 16;
 
 void AppendPiece(const std::string& piece, std::vector<std::string>* pieces) {
@@ -29,7 +29,7 @@ void ProcessStream::AddEntries(const v1::Dictionary& entries) {
   } else {
     AppendPiece(piece, &all_entries_);
   }
-  // A key frame that is due will hold them anyway.
+  // A key frame that is due will contain them anyway.
   if (!key_frame_due) AppendPiece(piece, &new_entries_);
 }
 

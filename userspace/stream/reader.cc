@@ -24,7 +24,7 @@ bool Stopped(const ReadOptions& options) {
   return options.stop && options.stop();
 }
 
-// Waits at the end of a followed file. False: there will be no more data.
+// Waits at the end of a followed file. Returns false if there will be no more data.
 absl::StatusOr<bool> WaitForMore(int fd, const std::string& name, uint64_t read_bytes,
                                  const ReadOptions& options,
                                  const StreamDecoder& decoder) {
@@ -43,7 +43,7 @@ absl::StatusOr<bool> WaitForMore(int fd, const std::string& name, uint64_t read_
   return true;
 }
 
-// `begins`: whether the first bytes are those of a frame.
+// Sets *begins to true if the first bytes are those of a frame.
 absl::Status ReadAll(int fd, const std::string& name, const ReadOptions& options,
                      StreamDecoder* decoder, bool* begins) {
   std::unique_ptr<char[]> buffer(new char[options.read_bytes]);

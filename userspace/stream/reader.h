@@ -14,17 +14,17 @@ namespace rocattach {
 struct ReadOptions {
   // At the end of a file, wait for more until its recording ends.
   bool follow = false;
-  // Called between reads, and several times a second while waiting: true ends the
-  // reading without an error: the rest of the input does not count as missing.
+  // Called between reads, and several times a second while waiting. True ends the
+  // reading without an error; the rest of the input does not count as missing.
   std::function<bool()> stop = nullptr;
   // Maximum bytes per read.
   size_t read_bytes = 256 << 10;
 };
 
 // Feeds everything in `path` ("-": standard input) to the decoder, and ends the input
-// there. The decoder reports damage inside. Errors: the file cannot be opened or read,
+// there. The decoder reports damage in it. Errors: the file cannot be opened or read,
 // shrank while it was followed (DATA_LOSS), or contains no frame at all
-// (INVALID_ARGUMENT). What was read before an error has been delivered.
+// (INVALID_ARGUMENT). Everything read before an error has been delivered.
 absl::Status ReadStream(const std::string& path, const ReadOptions& options,
                         StreamDecoder* decoder);
 

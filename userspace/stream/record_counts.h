@@ -31,8 +31,8 @@ class PerRecordKind {
   std::array<T, kRecordKinds> values_ = {};
 };
 
-// Records of one kind that were written, or lost because they could not be. For
-// counters and samples, it counts operations, each with all of its values.
+// Records of one kind that were written, or lost because they could not be written. For
+// counters and samples it counts operations, each with all of its values.
 struct DeliveryCount {
   uint64_t delivered = 0;
   uint64_t dropped = 0;

@@ -137,7 +137,7 @@ inline void SetTotals(const PerRecordKind<uint64_t>& totals, v1::StreamEnd* end)
   ForEachRecordKind([&](auto kind) { kind.SetTotal(totals[kind.kKind], end); });
 }
 
-// A value of `Of<Kind>` for each kind.
+// Holds a value of type `Of<Kind>` for each kind.
 template <template <typename> class Of, typename Kinds = RecordKinds>
 struct ByRecordKind;
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
 
-// First pass: what is missing at the beginning of a recording may be found later in it.
+// First pass: finds facts later in a recording that are missing at its beginning.
 class FactsFinder : public StreamVisitor {
  public:
   explicit FactsFinder(std::vector<RecordingFacts>* facts) : facts_(facts) {}
@@ -57,8 +57,8 @@ class FactsFinder : public StreamVisitor {
   bool too_many_ = false;
 };
 
-// Feeds the first `bytes` of a file, so that both passes read the same of a growing
-// one.
+// Feeds the first `bytes` bytes of a file, so that both passes read the same part of a
+// growing one.
 absl::Status FeedFile(int fd, uint64_t bytes, const std::function<bool()>& stop,
                       const std::function<absl::Status(absl::string_view)>& feed) {
   std::unique_ptr<char[]> buffer(new char[kReadBytes]);

@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kWriteBytes = 1 << 20;
+constexpr size_t kRecoveryWriteBytes = 1 << 20;
 
 void Add(const v1::Recovery& more, v1::Recovery* sum) {
   sum->set_frames_missing(sum->frames_missing() + more.frames_missing());
@@ -24,7 +24,7 @@ void Add(const v1::Recovery& more, v1::Recovery* sum) {
 
 void RecoveryWriter::WriteFrame(absl::string_view frame) {
   FrameHeader header = *DecodeFrameHeader(frame.data());
-  // Streams whose numbers are not checked by readers keep them.
+  // Streams whose sequence numbers readers do not check keep theirs.
   if (sequences_.size() < kMaxTrackedStreams || sequences_.contains(header.stream_id)) {
     auto [sequence, is_new] = sequences_.try_emplace(header.stream_id, 0);
     if (is_new && header.stream_id != 0) counts_.set_streams(counts_.streams() + 1);
@@ -37,7 +37,7 @@ void RecoveryWriter::WriteFrame(absl::string_view frame) {
   counts_.set_bytes(counts_.bytes() + frame.size());
   ++result_.frames_written;
   result_.bytes_written += frame.size();
-  if (pending_.size() < kWriteBytes) return;
+  if (pending_.size() < kRecoveryWriteBytes) return;
   if (status_.ok()) status_ = write_(pending_);
   pending_.clear();
 }
@@ -100,7 +100,7 @@ void RecoveryWriter::WriteMadeEnd() {
 void RecoveryWriter::OnRecording(const FrameContext& at,
                                  const v1::StreamHeader* header) {
   if (in_recording_) WriteMadeEnd();
-  // What was lost between two recordings stays in lost_ and counts for this one.
+  // Losses between two recordings stay in lost_ and count for this one.
   in_recording_ = true;
   counts_.Clear();
   records_ = {};
@@ -140,7 +140,7 @@ void RecoveryWriter::OnDamage(const Damage& damage) {
 
 absl::Status RecoveryWriter::Finish() {
   if (in_recording_) WriteMadeEnd();
-  Add(lost_, &result_.lost);  // after the last end
+  Add(lost_, &result_.lost);  // losses after the last end
   if (status_.ok()) status_ = write_(pending_);
   pending_.clear();
   return status_;

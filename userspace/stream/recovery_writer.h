@@ -1,4 +1,4 @@
-// Second pass of a recovery: frames with new numbers, and what was lost.
+// Second pass of a recovery: writes frames with new numbers, and counts losses.
 #ifndef ROCATTACH_USERSPACE_STREAM_RECOVERY_WRITER_H_
 #define ROCATTACH_USERSPACE_STREAM_RECOVERY_WRITER_H_
 
@@ -51,14 +51,14 @@ class RecoveryWriter : public StreamVisitor {
 
  private:
   void WriteHeader(const RecordingFacts& facts);
-  // Writes the end of the current recording: its own or a new one.
+  // Writes the end frame of the current recording: its own or a new one.
   void WriteEnd(const FrameView* frame, v1::StreamEnd end);
-  // Writes an end that is computed from what was copied.
+  // Writes an end frame that is computed from what was copied.
   void WriteMadeEnd();
   // Writes a message as a frame of the recorder's stream.
   void WriteMessage(uint8_t type, uint8_t flags,
                     const google::protobuf::Message& message);
-  // Writes a whole frame, with the next number of its stream.
+  // Writes a whole frame, with the next sequence number of its stream.
   void WriteFrame(absl::string_view frame);
 
   const std::vector<RecordingFacts>& facts_;
@@ -66,10 +66,10 @@ class RecoveryWriter : public StreamVisitor {
   absl::Status status_;
   std::string pending_;
   RecoveryResult result_;
-  v1::Recovery lost_;  // of the current recording, or before the next one
+  v1::Recovery lost_;  // losses in the current recording, or before the next one
   // The current recording.
   bool in_recording_ = false;
-  v1::StreamEnd counts_;  // what was copied of it, without the records
+  v1::StreamEnd counts_;  // counts of what was copied, without the records
   PerRecordKind<uint64_t> records_;
   absl::flat_hash_map<uint32_t, uint32_t> sequences_;  // by stream
 };

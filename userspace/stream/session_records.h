@@ -30,12 +30,12 @@ struct CounterRecord {
   uint32_t instances = 1;
   uint64_t begin_ns = 0, end_ns = 0;  // samples only
   double sum = 0, minimum = 0, maximum = 0;
-  // Not empty; null unless the session asked for the values of instances.
+  // Null unless the session asked for the values of instances; never empty.
   std::shared_ptr<const std::vector<CounterInstance>> each;
 };
 
-// A dispatch or sample with its values, as a writer gets them: what they have in
-// common.
+// The fields that all values of a dispatch or sample share, in the form in which a
+// writer gets them.
 struct CounterOperation {
   uint64_t session = 0;
   uint64_t operation = 0;  // as in CounterRecord, like the rest
@@ -43,12 +43,12 @@ struct CounterOperation {
   uint32_t kernel_id = 0;
   uint16_t pass = 0;
   uint16_t agent_id = 0;
-  uint32_t values = 0;  // how many values are of it, at most 4096
+  uint32_t values = 0;  // number of its values, at most 4096
   uint64_t begin_ns = 0, end_ns = 0;
 };
 
-// Where an instance is, in each dimension of the hardware; 0 in those that its counter
-// does not have.
+// Position of an instance in each dimension of the hardware; 0 in dimensions that its
+// counter does not have.
 struct InstancePlace {
   uint32_t xcc, aid, shader_engine, shader_array, wgp, instance;
 };
@@ -56,7 +56,7 @@ InstancePlace PlaceOf(uint64_t position);
 
 inline constexpr uint16_t kApiCallHasText = 1;
 inline constexpr uint16_t kApiCallTextCut = 2;
-inline constexpr uint16_t kApiCallArguments = 4;  // the text is its arguments
+inline constexpr uint16_t kApiCallArguments = 4;  // the text contains the arguments
 
 // A call of an API function.
 struct ApiCallRecord {
@@ -71,21 +71,21 @@ struct ApiCallRecord {
   std::string text;    // a marker's message, or the arguments of a call
 };
 
-// One argument of a call; the text belongs to the record.
+// One argument of a call; the views point into the record's text.
 struct ApiArgument {
   absl::string_view name, value;
 };
-// Empty unless the record's flags have kApiCallArguments.
+// Returns the call's arguments; empty unless its flags have kApiCallArguments.
 std::vector<ApiArgument> ArgumentsOf(const ApiCallRecord& call);
 
-// Memory that was allocated or freed.
+// An allocation or release of memory.
 struct MemoryRecord {
   uint64_t session = 0;
   uint64_t correlation_id = 0;
   uint64_t begin_ns = 0, end_ns = 0;
   uint64_t address = 0, bytes = 0;
   uint32_t tid = 0;
-  uint32_t queue_id = 0;   // of scratch memory
+  uint32_t queue_id = 0;   // scratch memory only
   uint16_t operation = 0;  // v1::MemoryOperation
   uint16_t agent_id = 0;   // 0: not known
   uint16_t scratch_flags = 0;

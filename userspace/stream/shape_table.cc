@@ -8,7 +8,7 @@ namespace rocattach {
 
 uint64_t ShapeSeed() {
   uint64_t seed = 0;
-  // Fails only early in the boot of a machine.
+  // Fails only early in the boot of the machine.
   if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) seed = BootNs();
   return seed;
 }

@@ -14,7 +14,7 @@
 
 namespace rocattach {
 
-// A random number, for the hashes of one table.
+// Returns a random number, for the hashes of one table.
 uint64_t ShapeSeed();
 
 template <size_t kWords>
@@ -26,10 +26,10 @@ class ShapeTable {
 
   const std::vector<Key>& keys() const { return keys_; }
 
-  // The number of `key`, a new one if it has not been seen in this batch.
+  // Returns the number of `key`: a new one if it has not been seen in this batch.
   uint32_t Index(const Key& key) {
-    // The same kernel again is the most common case; the next is a repeating sequence:
-    // the counters of a pass, dispatch after dispatch.
+    // The most common case is the same kernel again, the next a repeating sequence,
+    // such as the counters of a pass, dispatch after dispatch.
     if (last_ < keys_.size()) {
       if (Same(keys_[last_], key)) return last_;
       const uint32_t expected = followed_by_[last_];
@@ -53,9 +53,9 @@ class ShapeTable {
     last_ = 0;
   }
 
-  // A process chooses what its records say. It must not be able to choose shapes that
-  // all have one hash: so what it adds up to depends on a number that nobody knows, and
-  // each step mixes all bits with all others.
+  // A target controls the contents of its records. It must not be able to choose shapes
+  // that all have the same hash: so the hash depends on a secret number, and each step
+  // mixes all bits with all others.
   static size_t HashOf(const Key& key, uint64_t seed) {
     uint64_t hash = seed;
     for (uint64_t word : key) {
@@ -70,7 +70,7 @@ class ShapeTable {
   static constexpr size_t kMinSlots = 64;
   static constexpr size_t kMaxKeptSlots = 4096;
 
-  // For so few words, this is faster than the call of memcmp that == makes.
+  // For so few words, this is faster than the memcmp() call that == makes.
   static bool Same(const Key& a, const Key& b) {
     return Same(a, b, std::make_index_sequence<kWords>());
   }
@@ -107,7 +107,7 @@ class ShapeTable {
 
   const uint64_t seed_ = ShapeSeed();
   std::vector<Key> keys_;
-  std::vector<uint32_t> followed_by_;  // by key: the one that followed it the last time
+  std::vector<uint32_t> followed_by_;  // by key: the one that followed it last time
   std::vector<uint32_t> slots_;
   uint32_t last_ = 0;
 };

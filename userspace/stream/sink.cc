@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/stream/written_file.h"
 
 namespace rocattach {
 namespace {
@@ -38,7 +38,7 @@ class WriteSignalGuard {
   WriteSignalGuard(const WriteSignalGuard&) = delete;
   WriteSignalGuard& operator=(const WriteSignalGuard&) = delete;
 
-  void TakeBack() const {
+  void ConsumeSignals() const {
     if (had_any_) return;
     timespec now = {0, 0};
     while (sigtimedwait(&signals_, nullptr, &now) < 0 && errno == EINTR) {
@@ -83,7 +83,7 @@ class FdSink : public Sink {
       if (error == EINTR) continue;
       if (error == EAGAIN && regular_ && WaitWritable()) continue;
       if (error == EAGAIN && !regular_) continue;
-      if (error == EPIPE || error == EFBIG) guard.TakeBack();
+      if (error == EPIPE || error == EFBIG) guard.ConsumeSignals();
       return Fail(error, frame.size(), done);
     }
     end_ += static_cast<off_t>(frame.size());
@@ -95,8 +95,8 @@ class FdSink : public Sink {
   const std::string& name() const override { return name_; }
 
  private:
-  // Waits until there is room. After a timeout it does not wait again until there was
-  // room, so that a run with a thousand frames to write also ends in time.
+  // Waits until there is room. After a timeout it does not wait again until there has
+  // been room, so that a run with a thousand frames to write also ends in time.
   bool WaitWritable() {
     pollfd waiter = {fd_.get(), POLLOUT, 0};
     int ready;
@@ -128,12 +128,12 @@ class FdSink : public Sink {
   std::string name_;
   uint32_t max_wait_msec_;
   bool regular_ = false;
-  int broken_ = 0;  // the errno for which no later write can succeed
+  int broken_ = 0;  // the errno after which no later write can succeed
   bool stalled_ = false;
   // Bytes per write. When poll() reports room, a pipe accepts this much without
   // blocking (pipe(7)).
   size_t piece_ = SIZE_MAX;
-  off_t end_ = 0;  // after the last whole frame
+  off_t end_ = 0;  // offset after the last whole frame
 };
 
 }  // namespace
@@ -180,6 +180,16 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenStdoutSink() {
 absl::Status MemorySink::Write(absl::string_view frame) {
   out_->append(frame.data(), frame.size());
   return absl::OkStatus();
+}
+
+void MarkAsWritten(int fd) {
+  (void)flock(fd, LOCK_SH | LOCK_NB);
+}
+
+bool IsBeingWritten(int fd) {
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) return true;
+  (void)flock(fd, LOCK_UN);
+  return false;
 }
 
 }  // namespace rocattach

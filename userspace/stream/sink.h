@@ -1,4 +1,4 @@
-// Where frames go.
+// Destinations for frames: files, pipes and other descriptors, memory.
 #ifndef ROCATTACH_USERSPACE_STREAM_SINK_H_
 #define ROCATTACH_USERSPACE_STREAM_SINK_H_
 
@@ -13,7 +13,7 @@
 
 namespace rocattach {
 
-// Takes whole frames. After an error the next Write() may succeed: space can return.
+// Takes whole frames. After an error a later Write() may succeed, once space is free.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -22,17 +22,17 @@ class Sink {
   // cannot be removed) a partial frame that readers skip by the checksums.
   virtual absl::Status Write(absl::string_view frame) = 0;
 
-  // No later write can succeed: the reading end is closed.
+  // True if no later write can succeed: the reading end is closed.
   virtual bool broken() const = 0;
 
-  // Whether frames are compressed by default.
+  // True if frames are compressed by default.
   virtual bool compress_by_default() const = 0;
 
   // The path, or "standard output", for messages.
   virtual const std::string& name() const = 0;
 };
 
-// What to do when the file exists already.
+// Treatment of a file that exists already.
 enum class ExistingFile {
   kRefuse,    // ALREADY_EXISTS
   kTruncate,  // replace its content; the name must not be a symbolic link
@@ -45,9 +45,9 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
                                                    ExistingFile existing);
 
 // Writes to a descriptor: a pipe, a socket, a terminal, or an open file, from its
-// current position. One that stays full for `max_wait_msec` is an UNAVAILABLE error,
-// and is not waited for again before there is room. This holds for blocking descriptors
-// too; a write can block only if another process writes to the same pipe.
+// current position. A write fails with UNAVAILABLE if that stays full for
+// `max_wait_msec`; later ones fail at once until there is room. Blocking descriptors
+// are no exception: a write can block only if another process writes to the same pipe.
 std::unique_ptr<Sink> MakeFdSink(UniqueFd fd, std::string name,
                                  uint32_t max_wait_msec = 1000);
 
@@ -68,6 +68,12 @@ class MemorySink : public Sink {
   std::string* out_;
   std::string name_ = "memory";
 };
+
+// Marks a file that is being written: makes IsBeingWritten() true for it while this
+// open file exists. Has no effect where such locks are not supported.
+void MarkAsWritten(int fd);
+// True if the file may have a writer, as far as can be told.
+bool IsBeingWritten(int fd);
 
 }  // namespace rocattach
 

@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// Longest text of one field, bytes.
+// Maximum length of a text field, in bytes.
 inline constexpr size_t kTextLimit = 64 << 10;
 
 // Drops arguments from the end until all of them take at most 64 KiB.
@@ -19,7 +19,7 @@ void LimitArguments(google::protobuf::RepeatedPtrField<std::string>* arguments);
 
 v1::ClockSnapshot ClockToProto(const ClockSnapshot& clock);
 
-// Everything but the clock: a new random id, this machine, this process, the schemas.
+// Fills in all but the clock: a new random id, this machine, this process, the schemas.
 v1::StreamHeader MakeStreamHeader(const std::vector<std::string>& recorder_arguments);
 
 }  // namespace rocattach

@@ -53,7 +53,7 @@ size_t Utf8CharacterBytes(absl::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // The second byte excludes overlong forms, surrogates and what lies beyond U+10FFFF.
+  // The second byte excludes overlong forms, surrogates and values beyond U+10FFFF.
   uint8_t second = byte(1);
   if (first == 0xe0 && second < 0xa0) return 0;
   if (first == 0xed && second > 0x9f) return 0;

@@ -1,4 +1,4 @@
-// Text from targets is bytes; protobuf strings must be UTF-8.
+// Turns text from targets, which may be any bytes, into UTF-8 for protobuf strings.
 #ifndef ROCATTACH_USERSPACE_STREAM_UTF8_H_
 #define ROCATTACH_USERSPACE_STREAM_UTF8_H_
 

@@ -1,4 +1,4 @@
-// What a reader finds in a stream.
+// The interface through which a reader delivers the contents of a stream.
 #ifndef ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 #define ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 
@@ -19,18 +19,18 @@ namespace rocattach {
 
 // A position in the input.
 struct FrameContext {
-  // Which recording, from 0: concatenated files hold several.
+  // Number of the recording, from 0: concatenated files hold several.
   uint32_t recording = 0;
-  // Which process of the recording; 0 is the recorder.
+  // Stream of a process within the recording; 0 is the recorder's.
   uint32_t stream = 0;
   uint32_t sequence = 0;
   // Offset of the frame in its file.
   uint64_t offset = 0;
-  // From a key frame: its contents may be a repetition.
+  // True if the frame is a key frame whose contents may be a repetition.
   bool repeated = false;
 };
 
-// Something is missing or could not be read.
+// Reports that something is missing or could not be read.
 struct Damage {
   enum class Kind {
     kSkippedBytes,   // bytes that belong to no intact frame
@@ -43,7 +43,7 @@ struct Damage {
   Kind kind = Kind::kSkippedBytes;
   uint64_t offset = 0;   // in the file
   uint64_t bytes = 0;    // kSkippedBytes
-  uint64_t frames = 0;   // kMissingFrames: how many; kSkippedBytes: seen damaged
+  uint64_t frames = 0;   // kMissingFrames: missing ones; kSkippedBytes: damaged ones
   uint64_t records = 0;  // records known to be lost
   bool at_end = false;   // kSkippedBytes: up to the end of the input
   uint32_t recording = 0;
@@ -51,9 +51,9 @@ struct Damage {
   std::string what;  // one sentence for users
 };
 
-// Called for everything in the order of the stream. Dictionary entries and events can
-// be repeated (FrameContext.repeated); records cannot. Messages are valid until the
-// call returns.
+// Called for everything in a stream, in its order. Dictionary entries and events can be
+// repeated (FrameContext.repeated); records cannot. Messages are valid until the call
+// returns.
 class StreamVisitor {
  public:
   virtual ~StreamVisitor() = default;
@@ -120,7 +120,7 @@ class StreamVisitor {
   virtual void OnDamage(const Damage&) {}
 
  protected:
-  // Any message whose own call is not overridden.
+  // Called for any message whose own method is not overridden.
   virtual void OnMessage(const FrameContext&, const google::protobuf::Message&) {}
 };
 

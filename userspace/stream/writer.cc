@@ -14,13 +14,13 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kDetailLimit = 4 << 10;
-// A plan that names every counter of an architecture has about 100 KiB.
+// A plan that names every counter of an architecture takes about 100 KiB.
 constexpr size_t kMaxPlanBytes = 512 << 10;
-// Encoders of a stream that has been idle for so long are freed.
+// Time without records after which a stream's encoders are freed.
 constexpr uint64_t kIdleNs = 1'000'000'000;
 
-// Writes a message behind all records so far. `keep` notes what later key frames repeat
-// of it: a key frame that is written first must not contain what follows it.
+// Writes a message after all records so far. `keep` stores what later key frames repeat
+// of it, and runs after a key frame that precedes the message has been written.
 absl::Status WriteInOrder(ProcessStream* stream, v1::FrameType type,
                           const google::protobuf::Message& message, FrameWriter* frames,
                           absl::FunctionRef<void()> keep) {
@@ -61,7 +61,7 @@ absl::Status StreamWriter::NotFound(StreamId stream) const {
 StreamId StreamWriter::OpenProcess(v1::Process process) {
   LimitArguments(process.mutable_arguments());
   SanitizeStrings(kTextLimit, &process);
-  // Replacing bytes by U+FFFD can make arguments longer again.
+  // Replacing bytes with U+FFFD can make arguments longer again.
   LimitArguments(process.mutable_arguments());
   StreamId id = next_stream_++;
   streams_[id] = std::make_unique<ProcessStream>(id, std::move(process));
@@ -150,7 +150,7 @@ absl::Status StreamWriter::AddClock(StreamId id, const rocattach_clock& clock) {
   relation->set_gpu_ticks(clock.gpu_ticks);
   relation->set_boottime_ns(clock.boottime_ns);
   relation->set_ticks_per_second(clock.ticks_per_second);
-  // Needs no order relative to records: it contains the times.
+  // The order relative to records does not matter: the relation contains its times.
   absl::Status prepared = frames_.Prepare(stream);
   stream->AddClock(*relation);
   return frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, event);
@@ -254,7 +254,7 @@ absl::Status StreamWriter::FlushAll() {
 
 absl::Status StreamWriter::EndPart(ProcessStream* stream) {
   absl::Status status;
-  // Accounts are given when something is lost, and at the end.
+  // SetAccount() is called only after losses and at the end; so check the counts too.
   if (stream->whole || stream->HasCounts()) {
     v1::LossAccount account =
         stream->account_part.End(stream->given, stream->AllCounts());
@@ -282,7 +282,7 @@ absl::Status StreamWriter::Rotate(std::unique_ptr<Sink> next, WriterStats* forme
     frames_.CountStream();
   };
   for (auto& [id, stream] : streams_) begin(stream.get());
-  // Ends that the former file had no room for.
+  // Ends that could not be written to the former file.
   for (auto& stream : ending_) begin(stream.get());
   status.Update(frames_.WriteStreamHeader());
   return status;

@@ -1,4 +1,4 @@
-// Writes a recording: one stream of frames a process, and stream 0 for the recorder.
+// Writes a recording: one stream of frames per process, and stream 0 for the recorder.
 //
 //   auto sink = OpenFileSink(path, ExistingFile::kRefuse);
 //   auto writer = StreamWriter::Create(*std::move(sink), {});
@@ -53,7 +53,7 @@ class StreamWriter {
   // Writes the stream header. Fails if even that cannot be written.
   static absl::StatusOr<std::unique_ptr<StreamWriter>> Create(
       std::unique_ptr<Sink> sink, WriterOptions options);
-  // Without Close(), what is pending is written, but no end frame: readers will report
+  // Without Close(), pending data is written, but no end frame: readers will report
   // that the recording was truncated.
   ~StreamWriter();
   StreamWriter(const StreamWriter&) = delete;
@@ -65,16 +65,16 @@ class StreamWriter {
 
   // Dictionary entries; they are written before the next batch, and at the latest by
   // the next Flush(). Add each id once: it is kept for the key frames. The calls below
-  // with a stream that is not open return NOT_FOUND.
+  // return NOT_FOUND if the stream is not open.
   absl::Status AddAgent(StreamId stream, v1::Agent agent);
-  // Whose the process is; replaces what was known of that.
+  // Sets the process's workload (pod, container or job); replaces the former one.
   absl::Status SetWorkload(StreamId stream, v1::Workload workload);
   absl::Status AddQueue(StreamId stream, v1::Queue queue);
   absl::Status AddKernel(StreamId stream, v1::Kernel kernel);
   absl::Status AddCodeObject(StreamId stream, v1::CodeObject code_object);
   absl::Status AddSessionPlan(StreamId stream, v1::SessionPlan plan);
   absl::Status AddApiFunction(StreamId stream, v1::ApiFunction function);
-  // Again with another name: replaces the former.
+  // A later call with another name for the same thread replaces the former name.
   absl::Status AddThread(StreamId stream, v1::Thread thread);
 
   // Records of one kind, validated by the caller: Append<DispatchKind>(…). Full batches
@@ -92,8 +92,8 @@ class StreamWriter {
     return status;
   }
 
-  // The same for counter values, of CounterKind or SampleKind, without a record for
-  // each: quicker. `values` has those of all operations, one after the other.
+  // The same for counter values (CounterKind or SampleKind), but faster, without a
+  // record for each value. `values` has those of all operations, one after another.
   template <typename Kind>
   absl::Status AppendOperations(StreamId id,
                                 absl::Span<const CounterOperation> operations,
@@ -109,24 +109,24 @@ class StreamWriter {
     return status;
   }
 
-  // Events end the stream's batches first, so that order is kept, and are written at
+  // Events first cut the stream's batches, so that order is kept, and are written at
   // once. The last window event is the process's verdict.
   absl::Status AddWindowEvent(StreamId stream, v1::WindowEvent event);
   absl::Status AddClock(StreamId stream, const rocattach_clock& clock);
   absl::Status AddSessionEvent(StreamId stream, v1::SessionEvent event);
-  // Key frames repeat the last one.
+  // Key frames repeat the last of these events.
   absl::Status AddSamplingEvent(StreamId stream, v1::SamplingEvent event);
 
-  // The account so far. The writer fills in *_delivered and dropped_writer itself, and
-  // adds what it could not write to the other *_dropped.
+  // Sets the account so far. The writer fills in *_delivered and dropped_writer itself,
+  // and adds what it could not write to the other *_dropped.
   // Written at once, after the stream's pending records, if anything changed.
   absl::Status SetAccount(StreamId stream, v1::LossAccount account);
 
-  // The process is gone, and so is its stream: `stream` is no longer valid. Set the
+  // Ends the stream of a process that is gone: `stream` is no longer valid. Set the
   // final account before this.
   absl::Status EndProcess(StreamId stream, v1::ProcessEnd end);
 
-  // The recording's summary.
+  // Writes the recording's summary.
   absl::Status AddSummary(const v1::WatcherSummary& summary);
 
   // Writes dictionary entries and batches that are due; `now_ns` is CLOCK_BOOTTIME.
@@ -134,14 +134,14 @@ class StreamWriter {
   // Writes all that is pending.
   absl::Status FlushAll();
 
-  // Goes on in another file, which is a complete recording of its own, with all that is
-  // known of the open streams. In the former one their ends are CONTINUED, and each
-  // file's accounts are about that file. stats() begin again, `former` gets those of
-  // the former file; stream ids stay.
+  // Continues in another file, which is a complete recording of its own, with
+  // everything known of the open streams. In the former file these streams end with
+  // CONTINUED, and the accounts in each file cover that file only. stats() begin again,
+  // and *former gets those of the former file; stream ids stay the same.
   absl::Status Rotate(std::unique_ptr<Sink> next, WriterStats* former);
 
   // Writes all that is pending, and the end frame. Streams that are still open get no
-  // end. No other call but stats() may follow.
+  // end event. No other call but stats() may follow.
   absl::Status Close();
 
   const WriterStats& stats() const { return frames_.stats(); }
@@ -154,10 +154,10 @@ class StreamWriter {
 
   ProcessStream* Find(StreamId stream) const;
   absl::Status NotFound(StreamId stream) const;
-  // A stream's last frames in a file that others follow.
+  // Writes a stream's last frames in a file that another one follows.
   absl::Status EndPart(ProcessStream* stream);
   absl::Status WriteEnd();
-  // Adds to the stream's dictionary; its strings are cut to `limit`.
+  // Adds to the stream's dictionary; cuts the strings to `limit` bytes.
   absl::Status AddEntries(StreamId stream, size_t limit, v1::Dictionary entries);
 
   const WriterOptions options_;

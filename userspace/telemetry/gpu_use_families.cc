@@ -39,7 +39,7 @@ void EmitDevices(const NodeSnapshot& node, FamilySink sink) {
   }
 }
 
-void EmitProcesses(const NodeSnapshot& node, FamilySink sink) {
+void EmitGpuProcesses(const NodeSnapshot& node, FamilySink sink) {
   {
     Family info("rocattach_process_info", MetricType::Gauge,
                 "A process that uses GPUs; the other series of its pid belong to it.",
@@ -113,7 +113,7 @@ void EmitWorkloads(const NodeSnapshot& node, FamilySink sink) {
 
 void EmitGpuUse(const NodeSnapshot& node, FamilySink sink) {
   EmitDevices(node, sink);
-  EmitProcesses(node, sink);
+  EmitGpuProcesses(node, sink);
   EmitWorkloads(node, sink);
   if (node.uses_age_ns.has_value()) {
     Family age("rocattach_gpu_use_age_seconds", MetricType::Gauge,

@@ -147,7 +147,7 @@ void GpuUseTotals::AddTo(NodeSnapshot* snapshot, uint64_t now_ns) {
   snapshot->uses_age_ns = now_ns > read_ns_ ? now_ns - read_ns_ : 0;
   if (*snapshot->uses_age_ns > options_.most_age_ns) return;
   AddDevices(snapshot);
-  // Workloads first: they are fewer, and what is asked for most.
+  // Workloads first: they are fewer, and queried most often.
   for (WorkloadUseSnapshot& workload : SumWorkloads()) {
     if (!HasRoom(SeriesOfAll(workload.gpus), snapshot)) break;
     snapshot->workload_uses.push_back(std::move(workload));

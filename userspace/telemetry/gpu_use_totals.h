@@ -1,4 +1,4 @@
-// What processes and workloads use of GPUs, added up over readings of the driver.
+// The use of GPUs by processes and workloads, added up over readings of the driver.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_GPU_USE_TOTALS_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_GPU_USE_TOTALS_H_
 
@@ -21,51 +21,51 @@ namespace rocattach {
 class GpuUseTotals {
  public:
   struct Options {
-    // Workloads without processes whose totals are kept.
+    // Maximum workloads without processes whose totals are kept.
     size_t most_ended = 1024;
-    // For so long after the end of a workload's last process, its totals go on if it
-    // has another one.
+    // Time after the end of a workload's last process during which its totals are kept,
+    // so that they continue if it has another process.
     uint64_t keep_ns = 600'000'000'000;
-    // Older readings are not exposed: the driver hangs.
+    // Readings older than this are not exposed: the driver hangs.
     uint64_t most_age_ns = 30'000'000'000;
   };
 
   GpuUseTotals() : GpuUseTotals(Options()) {}
   explicit GpuUseTotals(const Options& options) : options_(options) {}
 
-  // A reading from `now_ns`, and the workloads of its processes as far as they are
-  // known.
+  // Takes a reading made at `now_ns`, and the workloads of its processes as far as they
+  // are known.
   void Update(GpuUsage usage, const std::map<ProcessId, WorkloadIdentity>& workloads,
               uint64_t now_ns);
 
-  // Adds devices, and what has room below the snapshot's limit of series.
+  // Adds devices, and the uses that have room below the snapshot's limit on series.
   void AddTo(NodeSnapshot* snapshot, uint64_t now_ns);
 
  private:
-  // Uid of the pod, id of the container, and job. No names: these may be found out
-  // later, and what has ended has to stay with what goes on.
+  // Pod UID, container id and job. Names are not used: they may become known later,
+  // and totals of ended processes must stay with those of running ones.
   using Key = std::tuple<std::string, std::string, std::string>;
   struct Ended {
-    std::map<std::string, uint64_t> sdma_us;  // of its ended processes, by GPU
-    uint64_t last_ns = 0;                     // when it had a process last
+    std::map<std::string, uint64_t> sdma_us;  // of ended processes, by GPU
+    uint64_t last_ns = 0;                     // when it last had a process
   };
 
   static Key KeyOf(const WorkloadIdentity& workload);
   static bool IsKnown(const WorkloadIdentity& workload);
-  // Keeps what processes have done that were there and are not any more.
+  // Keeps the totals of processes that have ended since the last reading.
   void KeepEnded(const std::map<ProcessId, WorkloadIdentity>& workloads);
   void ForgetEnded(uint64_t now_ns);
   void AddDevices(NodeSnapshot* snapshot) const;
   std::vector<WorkloadUseSnapshot> SumWorkloads() const;
-  // Whether there is room for these series, which are counted then.
+  // True if there is room for these series, which are then counted.
   bool HasRoom(uint64_t series, NodeSnapshot* snapshot) const;
 
   const Options options_;
   std::vector<GpuDevice> devices_;
   std::vector<ProcessUseSnapshot> processes_;
   std::map<Key, Ended> ended_;
-  std::set<ProcessId> refused_;  // found no room
-  uint64_t series_refused_ = 0;  // theirs
+  std::set<ProcessId> refused_;  // without room
+  uint64_t series_refused_ = 0;  // the series of these
   uint64_t read_ns_ = 0;         // 0: never
 };
 

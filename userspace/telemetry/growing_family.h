@@ -1,4 +1,4 @@
-// A family of metrics while it is made.
+// A family of metrics under construction.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
 
@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "userspace/telemetry/family_sink.h"
+#include "userspace/telemetry/metric_families.h"
 #include "userspace/telemetry/metric_labels.h"
 
 namespace rocattach {
@@ -33,7 +33,7 @@ class Family {
     metric.label = std::move(labels);
     metric.counter.value = metric.gauge.value = value;
   }
-  // `native` are the values of its buckets.
+  // `native`: the histogram that the buckets were made from.
   void AddHistogram(MetricLabels labels, prometheus::ClientMetric::Histogram histogram,
                     const PowerHistogram& native) {
     prometheus::ClientMetric& metric = family_.metric.emplace_back();

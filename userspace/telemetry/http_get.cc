@@ -1,70 +1,71 @@
 #include "userspace/telemetry/http_get.h"
 
+#include <curl/curl.h>
 #include <errno.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+
+#include <cstddef>
+#include <memory>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
-#include "userspace/base/file.h"
-#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 namespace {
 
-constexpr timeval kPatience = {5, 0};
+constexpr long kPatienceSeconds = 5;
 // A longer answer is not one of ours.
 constexpr size_t kMostBytes = 256 << 20;
 
-absl::Status Failed(const ListenAddress& server, int error) {
-  if (error == EAGAIN || error == EINPROGRESS) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(server.text(), " did not answer within five seconds"));
+size_t Append(char* bytes, size_t size, size_t count, void* opaque) {
+  auto* body = static_cast<std::string*>(opaque);
+  if (size * count > kMostBytes - body->size()) return 0;  // ends the transfer
+  body->append(bytes, size * count);
+  return size * count;
+}
+
+absl::Status Failed(const ListenAddress& server, CURL* curl, CURLcode code) {
+  long error = 0;
+  curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
+  switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+      return absl::DeadlineExceededError(
+          absl::StrCat(server.text(), " did not answer within five seconds"));
+    case CURLE_COULDNT_CONNECT:
+      return ErrnoStatus(error == 0 ? ECONNREFUSED : static_cast<int>(error),
+                         absl::StrCat("cannot reach ", server.text()));
+    default:
+      return absl::UnavailableError(absl::StrCat(
+          server.text(),
+          " did not answer as rocattach-watch does: ", curl_easy_strerror(code)));
   }
-  return ErrnoStatus(error, absl::StrCat("cannot reach ", server.text()));
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> HttpGet(const ListenAddress& server,
                                     const std::string& path) {
-  UniqueFd fd(socket(server.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return Failed(server, errno);
-  (void)setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
-  (void)setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&server.address),
-              server.size) != 0) {
-    return Failed(server, errno);
-  }
-  const std::string request =
-      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", server.text(),
-                   "\r\nConnection: close\r\n\r\n");
-  if (send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(request.size())) {
-    return Failed(server, errno);
-  }
-  std::string text;
-  char bytes[65536];
-  for (;;) {
-    const ssize_t count = recv(fd.get(), bytes, sizeof(bytes), 0);
-    if (count < 0) return Failed(server, errno);
-    if (count == 0) break;
-    text.append(bytes, static_cast<size_t>(count));
-    if (text.size() > kMostBytes) return Failed(server, EFBIG);
-  }
-  const size_t head = text.find("\r\n\r\n");
-  if (!absl::StartsWith(text, "HTTP/1.1 ") || head == std::string::npos) {
-    return absl::UnavailableError(
-        absl::StrCat(server.text(), " did not answer as rocattach-watch does"));
-  }
-  std::string body = text.substr(head + 4);
-  if (text.substr(9, 3) != "200") {
-    return absl::UnavailableError(
-        absl::StrCat(server.text(), " answered: ", absl::StripAsciiWhitespace(body)));
-  }
-  return body;
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(),
+                                                                 &curl_easy_cleanup);
+  if (curl == nullptr) return absl::ResourceExhaustedError("libcurl: no memory");
+  const std::string url = absl::StrCat("http://", server.text(), path);
+  std::string body;
+  curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+  // The service is on this machine, whatever http_proxy says.
+  curl_easy_setopt(curl.get(), CURLOPT_PROXY, "");
+  curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT, kPatienceSeconds);
+  curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second
+  curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME, kPatienceSeconds);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &Append);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &body);
+  const CURLcode code = curl_easy_perform(curl.get());
+  if (code != CURLE_OK) return Failed(server, curl.get(), code);
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  if (status == 200) return body;
+  return absl::UnavailableError(
+      absl::StrCat(server.text(), " answered: ", absl::StripAsciiWhitespace(body)));
 }
 
 }  // namespace rocattach

@@ -9,8 +9,8 @@
 
 namespace rocattach {
 
-// The body of the page, if its status is 200. The error is errno's where the service
-// cannot be reached, else what it answered. Waits five seconds at most for each step.
+// The body of the page if its status is 200. The error is that of errno if the service
+// cannot be reached, else the service's answer. Each step may take five seconds.
 absl::StatusOr<std::string> HttpGet(const ListenAddress& server,
                                     const std::string& path);
 

@@ -20,7 +20,7 @@ std::string Plain(absl::string_view name) {
   return absl::AsciiStrToLower(name);
 }
 
-// Removes a port; false if what follows the name is none.
+// Removes a port; false if the text after the colon is not one.
 bool RemovePort(absl::string_view* host) {
   const bool bracketed = !host->empty() && host->front() == '[';
   const size_t from = bracketed ? host->find(']') : 0;
@@ -35,7 +35,7 @@ bool RemovePort(absl::string_view* host) {
 
 bool IsAddress(absl::string_view host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    // Without its zone: "fe80::1%eth0".
+    // Without the zone: "fe80::1%eth0".
     const std::string v6(host.substr(1, std::min(host.find('%'), host.size() - 1) - 1));
     in6_addr address;
     return inet_pton(AF_INET6, v6.c_str(), &address) == 1;

@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// Of a target in absolute form.
+// The beginning of a request target in absolute form.
 constexpr absl::string_view kScheme = "http://";
 
 // "GET /metrics?x HTTP/1.1", "GET http://host:9410/metrics HTTP/1.1".
@@ -86,7 +86,7 @@ HttpParse ParseHttpRequest(absl::string_view bytes, HttpRequest* request,
                            size_t* used) {
   const size_t end = bytes.substr(0, kMostHeadBytes).find("\r\n\r\n");
   if (end == absl::string_view::npos) {
-    // What does not look like a request is not waited for.
+    // Do not wait for the rest of data that does not look like a request.
     const size_t line_end = bytes.find("\r\n");
     HttpRequest ignored;
     if (line_end != absl::string_view::npos &&

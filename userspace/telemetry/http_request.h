@@ -1,4 +1,4 @@
-// Heads of HTTP requests, from clients of which nothing is trusted.
+// Heads of HTTP requests, which come from untrusted clients.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_HTTP_REQUEST_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_HTTP_REQUEST_H_
 
@@ -15,10 +15,10 @@ namespace rocattach {
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // without the query
-  std::string query;   // behind '?'
+  std::string query;   // after '?'
   std::string accept;  // the header of this name; several are joined by ','
-  // Whom it is for: of the target if that has the absolute form, else the header. Unset:
-  // it does not say, as only HTTP/1.0 permits.
+  // The requested host: from the target if that has the absolute form, else from the
+  // header. Unset: the request has none, which only HTTP/1.0 permits.
   std::optional<std::string> host;
   bool keep_alive = true;
 };
@@ -39,11 +39,11 @@ enum class HttpParse { kMore, kDone, kBad, kTooLong };
 // Longer heads are refused.
 inline constexpr size_t kMostHeadBytes = 8192;
 
-// Reads the head at the beginning of `bytes`, which is what has arrived so far. kDone:
-// `request` is filled in, and `used` bytes belong to it. Requests with a body are bad.
+// Parses the head at the beginning of `bytes`, the data received so far. kDone:
+// `request` is filled in, and its head is `used` bytes. Requests with a body are bad.
 HttpParse ParseHttpRequest(absl::string_view bytes, HttpRequest* request, size_t* used);
 
-// What precedes the body.
+// The head of a response: everything before the body.
 std::string HttpResponseHead(const HttpResponse& response, bool keep_alive);
 
 }  // namespace rocattach

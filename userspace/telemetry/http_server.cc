@@ -20,11 +20,11 @@ namespace {
 
 // Connections that the kernel keeps until they are accepted.
 constexpr int kBacklog = 128;
-// Accepted in one round; the rest waits for the next.
+// Connections accepted in one round; the rest waits for the next.
 constexpr int kMostAccepts = 64;
-// How late a limit of time may be noticed.
+// Maximum delay in noticing that a time limit has passed.
 constexpr int kTickMsec = 100;
-// After an accept that failed for lack of descriptors.
+// Pause after an accept that failed for lack of descriptors.
 constexpr uint64_t kAcceptPauseNs = 100'000'000;
 constexpr size_t kReadBytes = 4096;
 
@@ -36,7 +36,7 @@ uint64_t NowNs() {
 
 struct HttpServer::Connection {
   UniqueFd fd;
-  uint64_t since_ns = 0;  // of its present state
+  uint64_t since_ns = 0;  // start of its present state
   std::string received;
   // The answer, head and body.
   std::string head;
@@ -137,7 +137,7 @@ void HttpServer::Accept() {
     Connection& connection = connections_.emplace_back();
     connection.fd = std::move(fd);
     connection.since_ns = NowNs();
-    // Its request is often there already.
+    // The request has often arrived already.
     if (!Read(&connection)) connections_.pop_back();
     MakeRoom();
   }
@@ -224,15 +224,15 @@ bool HttpServer::TooMuchIsPending() const {
     bytes += connection.pending();
     answers += connection.answering ? 1 : 0;
   }
-  // A single one may be as long as it has to be.
+  // A single answer may have any length.
   return answers > 1 && bytes > limits_.pending_bytes;
 }
 
 void HttpServer::MakeRoom() {
   while (connections_.size() > limits_.connections || TooMuchIsPending()) {
     const bool by_bytes = connections_.size() <= limits_.connections;
-    // One that is being answered is more useful than one that waits, and among equals
-    // the one that made progress last.
+    // A connection that is being answered is more useful than one that waits, unless
+    // bytes must be freed; among equals, the one that changed its state last.
     const auto least =
         std::min_element(connections_.begin(), connections_.end(),
                          [by_bytes](const Connection& a, const Connection& b) {

@@ -21,12 +21,12 @@ namespace rocattach {
 
 struct HttpLimits {
   size_t connections = 64;
-  // Until a request has arrived, counted from its first byte; and until an answer has
-  // been read.
+  // Time limits for a request to arrive, counted from its first byte, and for an answer
+  // to be read.
   uint64_t request_ns = 5'000'000'000, answer_ns = 10'000'000'000;
-  // Without a request.
+  // Time limit for a connection without a request.
   uint64_t idle_ns = 60'000'000'000;
-  // Of answers that have not been read yet.
+  // Limit on the bytes of answers that have not been read yet.
   size_t pending_bytes = 32 << 20;
 };
 
@@ -35,16 +35,16 @@ struct HttpCounts {
   std::atomic<uint64_t> refused = 0;  // connections that were closed to make room
 };
 
-// One thread, and no more connections than the limit: where there is no room, the one
-// that has been of no use for the longest time is closed for the next. So a client that
-// opens a thousand connections, never reads, or never completes a request keeps nobody
-// out.
+// Uses one thread, and no more connections than the limit: if there is no room for a
+// new one, the connection that has been useless for the longest time is closed. So a
+// client that opens a thousand connections, never reads, or never completes a request
+// cannot keep others out.
 class HttpServer {
  public:
   // Answers GET and HEAD; called on the server's thread.
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
-  // Fails if it cannot listen there. `counts` must outlive it.
+  // Fails if the server cannot listen at `address`. `counts` must outlive it.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const ListenAddress& address,
                                                            Handler handler,
                                                            HttpCounts* counts,
@@ -53,7 +53,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // The port is the real one, also where 0 was asked for.
+  // The port is the actual one, even if port 0 was requested.
   const ListenAddress& address() const { return address_; }
 
  private:
@@ -71,7 +71,7 @@ class HttpServer {
   bool Answer(Connection* connection);
   bool Write(Connection* connection);
   bool InTime(const Connection& connection, uint64_t now_ns) const;
-  // Closes the least useful connections, beyond the limits.
+  // Closes the least useful connections until the limits are met.
   void MakeRoom();
   bool TooMuchIsPending() const;
 

@@ -13,7 +13,7 @@ constexpr char kNoName[] = "(no name)";
 // Another kernel takes the place of a named one if it was busier by this factor.
 constexpr uint64_t kClearlyBusier = 2;
 
-// FNV-1a: the same kernel has the same id on every machine, whoever computes it.
+// FNV-1a: a kernel has the same id on every machine and in every implementation.
 uint64_t HashName(absl::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) {
@@ -48,7 +48,7 @@ void KernelTotals::Select(SeriesBudget* budget) {
   std::vector<Slot*> named, others;
   for (size_t i = 1; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    // Dispatches count a little, for kernels whose times are not known.
+    // Each dispatch counts as 1 ns, for kernels whose times are not known.
     const uint64_t busy_ns = slot.now.time_ns + slot.now.dispatches;
     slot.recent_ns = slot.recent_ns / 2 + (busy_ns - slot.selected_ns);
     slot.selected_ns = busy_ns;
@@ -68,7 +68,7 @@ void KernelTotals::Select(SeriesBudget* budget) {
       last->admission.Release(budget);
       named.pop_back();
     }
-    // Two values, and the name.
+    // Two series for the values, and one for the name.
     if (!others[i]->admission.Ask(kKernelSeries, budget)) return;
     named.insert(named.begin(), others[i]);
   }
@@ -81,7 +81,8 @@ void KernelTotals::Attribute(Slot* slot) {
   slot->taken = slot->now;
 }
 
-void KernelTotals::Take(std::vector<KernelSnapshot>* named, OperationTotals* other) {
+void KernelTotals::GetTotals(std::vector<KernelSnapshot>* named,
+                             OperationTotals* other) {
   for (Slot& slot : slots_) {
     Attribute(&slot);
     if (!slot.admission.taken()) continue;

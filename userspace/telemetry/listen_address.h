@@ -1,4 +1,4 @@
-// Where the service listens: ADDR:PORT as an option gives it.
+// The address at which the service listens: ADDR:PORT from an option.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_LISTEN_ADDRESS_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_LISTEN_ADDRESS_H_
 
@@ -20,7 +20,7 @@ struct ListenAddress {
 };
 
 // "127.0.0.1:9410", "[::]:9410", ":9410" and "9410" (both on 127.0.0.1),
-// "localhost:9410". Names are not looked up.
+// "localhost:9410". Names are not resolved.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
 }  // namespace rocattach

@@ -106,7 +106,7 @@ std::string KernelId(uint64_t id) {
 std::string ShortName(const std::string& mangled, Demangler* demangler) {
   std::string name = demangler->Demangle(mangled);
   if (name.size() <= kMostNameBytes) return name;
-  // Not within a character.
+  // CleanText() replaces a character that was cut.
   return CleanText(name.substr(0, kMostNameBytes - 3)) + "...";
 }
 

@@ -16,26 +16,26 @@ namespace rocattach {
 
 using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
-// What all series of a process have, and `more`. What is not known has no label.
+// The labels of all series of a process, and `more`. Unknown values have no label.
 MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more = {});
-// The same of any process that is known by these.
+// The same for a process of which only these values are known.
 MetricLabels ProcessLabels(uint32_t pid, const std::string& comm,
                            const WorkloadIdentity& workload, MetricLabels more = {});
-// Those of the workload, and `more`. Names alone would not do: a pod that is created
-// again, or a container that starts again, has the names of the former one.
+// The labels of a workload, and `more`. Names are not enough: a pod that is created
+// again, or a container that is restarted, has the same names as before.
 MetricLabels WorkloadLabels(const WorkloadIdentity& workload, MetricLabels more = {});
-// And what is known of it beyond that.
+// The labels of a process, and everything else that is known of it.
 MetricLabels InfoLabels(const ProcessSnapshot& process);
-// The same of one that uses GPUs, whether it is attached or not.
+// The same for a process that uses GPUs, whether it is attached or not.
 MetricLabels InfoLabels(const ProcessUseSnapshot& process);
 MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu);
 // 16 hexadecimal digits.
 std::string KernelId(uint64_t id);
 // "2026-03-01T12:30:00.250Z".
 std::string WallTimeText(uint64_t wall_ns);
-// A kernel's name for people, not too long for a label.
+// A kernel's name, demangled and short enough for a label.
 std::string ShortName(const std::string& mangled, Demangler* demangler);
-// By rocattach_copy_direction: "host_to_device".
+// The name of a rocattach_copy_direction: "host_to_device".
 const char* DirectionLabel(size_t direction);
 
 }  // namespace rocattach

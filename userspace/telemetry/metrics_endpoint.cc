@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/telemetry/accepted_format.h"
 #include "userspace/telemetry/metric_families.h"
 #include "userspace/telemetry/metric_labels.h"
 #include "userspace/telemetry/protobuf_page.h"
@@ -20,7 +19,7 @@
 namespace rocattach {
 namespace {
 
-// Pages are not made anew more often than this.
+// Minimum age of a page before it is made again.
 constexpr uint64_t kPageNs = 200'000'000;
 constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kJson[] = "application/json";
@@ -53,7 +52,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
 }
 
 HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
-  // No browser sends a request without.
+  // Browsers always send a host, so a request without one is accepted.
   if (request.host.has_value() && !hosts_.Allows(*request.host)) {
     return HttpResponse::Text(
         421,
@@ -89,11 +88,11 @@ HttpResponse MetricsEndpoint::Cached(
     const std::function<std::string(const NodeSnapshot&)>& make) {
   const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
   if (page->body == nullptr || now_ns >= page->made_ns + kPageNs) {
-    auto snapshot = source_->Take(consumer);
+    auto snapshot = source_->CaptureSnapshot(consumer);
     if (!snapshot.ok()) return StatusPage(snapshot.status());
     page->body = std::make_shared<const std::string>(make(*snapshot));
     page->made_ns = now_ns;
-    // Names that took too long use up the demangler's patience, also for others.
+    // Slow names use up the time limit of the demangler for all other names.
     if (demangler_->given_up() > 0) demangler_ = std::make_unique<Demangler>();
   }
   HttpResponse response;

@@ -1,4 +1,4 @@
-// The service's pages: metrics for Prometheus, health, and what `rocattach top` shows.
+// The service's pages: metrics for Prometheus, health, and data for `rocattach top`.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_METRICS_ENDPOINT_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_METRICS_ENDPOINT_H_
 
@@ -20,21 +20,21 @@ namespace rocattach {
 
 class MetricsEndpoint {
  public:
-  // `source` must outlive it; an error of it becomes status 503. Requests for other
-  // hosts get status 421.
+  // `source` must outlive the endpoint; its errors become status 503. Requests for
+  // other hosts get status 421.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const ListenAddress& address, MetricsSource* source,
       HttpHosts hosts = HttpHosts::OfThisMachine({}));
 
   const ListenAddress& address() const { return server_->address(); }
   HttpResponse Answer(const HttpRequest& request);
-  // A scrape's text. On the endpoint's thread, as all of these.
+  // The text of a scrape. Runs on the endpoint's thread, like all of these.
   std::string MetricsText(const NodeSnapshot& snapshot);
   // The same as protobuf, with native histograms.
   std::string MetricsProtobuf(const NodeSnapshot& snapshot);
 
  private:
-  // A page that is made at most once in a while, whoever asks for it how often.
+  // A page that is made at most once per kPageNs, however often it is requested.
   struct Page {
     uint64_t made_ns = 0;
     std::shared_ptr<const std::string> body;

@@ -1,4 +1,4 @@
-// Where metrics come from, for all who show or send them.
+// The source of metrics, for all that show or send them.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_METRICS_SOURCE_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_METRICS_SOURCE_H_
 
@@ -8,15 +8,15 @@
 
 namespace rocattach {
 
-// Called on any thread.
+// Functions may be called on any thread.
 class MetricsSource {
  public:
   virtual ~MetricsSource() = default;
-  // An error if the recorder does not answer in time.
-  virtual absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) = 0;
-  // The recorder answers.
+  // Fails if the recorder does not answer in time.
+  virtual absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) = 0;
+  // OK if the recorder answers.
   virtual absl::Status CheckAlive() = 0;
-  // New processes are seen.
+  // OK if new processes are seen.
   virtual absl::Status CheckReady() = 0;
 };
 

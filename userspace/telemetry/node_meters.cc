@@ -23,8 +23,8 @@ void Add(const LossTotals& from, LossTotals* to) {
 
 NodeMeters::NodeMeters(NodeMetersOptions options)
     : options_(std::move(options)), budget_(options_.most_series) {
-  // A counter that appears with its first event has not increased, as Prometheus sees
-  // it: each one is there from the start.
+  // To Prometheus, a counter that appears with its first event has not increased; so
+  // every counter exists from the start.
   windows_[{"attached", "none"}] = windows_[{"passed", "none"}] = 0;
   for (int reason = v1::AttachReason_MIN; reason <= v1::AttachReason_MAX; ++reason) {
     if (!v1::AttachReason_IsValid(reason)) continue;
@@ -36,7 +36,7 @@ NodeMeters::NodeMeters(NodeMetersOptions options)
 uint64_t NodeMeters::StartWallNs(const v1::Process& process) const {
   if (process.start_ns() == 0) return 0;
   const ClockSnapshot now = options_.clock();
-  // Before 1970 where the machine's clock was never set.
+  // The start is before 1970 if the machine's clock was never set: then 0.
   const uint64_t age_ns =
       now.boottime_ns - std::min(now.boottime_ns, process.start_ns());
   return now.realtime_ns - std::min(now.realtime_ns, age_ns);
@@ -44,8 +44,8 @@ uint64_t NodeMeters::StartWallNs(const v1::Process& process) const {
 
 std::shared_ptr<TargetMeter> NodeMeters::Open(
     const v1::Process& process, std::shared_ptr<const TargetNames> names) {
-  // One process of each number is exposed: an earlier one has ended, or has become this
-  // one by an exec.
+  // Only one process of each process ID is exposed: an earlier one has ended, or has
+  // become this one by an exec.
   for (const auto& meter : meters_) {
     if (meter->pid() == process.pid()) meter->Hide(&budget_);
   }
@@ -79,14 +79,14 @@ void NodeMeters::SetWorkload(const ProcessId& process,
   early_workloads_.emplace_back(process, workload);
 }
 
-void NodeMeters::NoteRingFill(ProcessMeter* meter) {
+void NodeMeters::UpdateRingFill(ProcessMeter* meter) {
   const double fill = meter->TakeRingFill();
   for (auto& [consumer, most] : ring_fill_) most = std::max(most, fill);
 }
 
 void NodeMeters::Forget(ProcessMeter* meter) {
   meter->AddGrowthTo(own_sessions_, &gpus_);
-  NoteRingFill(meter);
+  UpdateRingFill(meter);
   ended_overhead_ns_ += meter->own_ns();
   Add(meter->losses(), &ended_losses_);
   meter->Release(&budget_);
@@ -105,7 +105,7 @@ void NodeMeters::LimitEnded() {
   }
 }
 
-NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
+NodeSnapshot NodeMeters::CaptureSnapshot(MetricsConsumer consumer) {
   NodeSnapshot snapshot;
   snapshot.boot_ns = BootNs();
   for (auto& [key, gpu] : gpus_) gpu.owner = CounterOwner::kNone;
@@ -113,12 +113,12 @@ NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   snapshot.overhead_ns = ended_overhead_ns_;
   for (const auto& meter : meters_) {
     meter->AddGrowthTo(own_sessions_, &gpus_);
-    NoteRingFill(meter.get());
+    UpdateRingFill(meter.get());
     snapshot.overhead_ns += meter->own_ns();
     Add(meter->losses(), &snapshot.losses);
     snapshot.running += meter->ended_ns() == 0 ? 1 : 0;
     ProcessSnapshot process;
-    if (meter->Take(&budget_, &process)) {
+    if (meter->FillSnapshot(&budget_, &process)) {
       snapshot.processes.push_back(std::move(process));
     }
   }
@@ -131,7 +131,7 @@ NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   if (consumer == MetricsConsumer::kViewer) return snapshot;
   snapshot.ring_fill = std::exchange(ring_fill_[consumer], 0);
   std::erase_if(meters_, [&](const auto& meter) {
-    meter->NoteSeen(consumer);
+    meter->MarkSeen(consumer);
     const bool over = meter->SeenBy(options_.consumers) &&
                       snapshot.boot_ns >= meter->ended_ns() + options_.grace_ns;
     if (over) Forget(meter.get());

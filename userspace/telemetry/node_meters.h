@@ -25,17 +25,17 @@ namespace rocattach {
 struct NodeMetersOptions {
   uint64_t most_series = 20'000;  // of processes and their kernels
   size_t named_kernels = 10;      // of each process
-  // A process that has ended is exposed once more, and for this long.
+  // A process that has ended is exposed once more, and at least for this long.
   uint64_t grace_ns = 2'000'000'000;
-  // A set of MetricsConsumer: who else has to see it before it is forgotten.
+  // A set of MetricsConsumer: those that must see a process before it is forgotten.
   uint8_t consumers = static_cast<uint8_t>(MetricsConsumer::kScrape);
-  // Processes that have ended; beyond this, the oldest is forgotten.
+  // Maximum processes that have ended; beyond this, the oldest is forgotten.
   size_t most_ended = 256;
-  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
+  std::function<ClockSnapshot()> clock = CaptureClockSnapshot;
 };
 
-// Counters and totals never go back, and contain what has ended. On the recorder's
-// thread.
+// Counters and totals never decrease, and include ended processes. Used on the
+// recorder's thread.
 class NodeMeters : public TargetMeters {
  public:
   explicit NodeMeters(NodeMetersOptions options);
@@ -44,38 +44,38 @@ class NodeMeters : public TargetMeters {
                                     std::shared_ptr<const TargetNames> names) override;
   void OnVerdict(const v1::WindowEvent& verdict) override;
 
-  // Processes that are not attached yet, whose workload is known.
+  // Maximum known workloads of processes that are not attached yet.
   static constexpr size_t kMostEarlyWorkloads = 1024;
 
-  // Whose a process is, as soon as that is known: also before it is attached.
+  // Sets a process's workload as soon as it is known, which may be before its attach.
   void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
 
-  // The number of a session that the service's own options define.
+  // Adds the number of a session that the service's own options define.
   void AddOwnSession(uint64_t number) { own_sessions_.insert(number); }
 
-  // What has ended may be forgotten when all consumers have seen it. The caller adds
-  // the recorder's own totals.
-  NodeSnapshot Take(MetricsConsumer consumer);
+  // A process that has ended may be forgotten when all consumers have seen it. The
+  // caller adds the recorder's own totals.
+  NodeSnapshot CaptureSnapshot(MetricsConsumer consumer);
 
  private:
-  // When it started as wall time, by the clock of now; 0 if that is not known.
+  // The start of the process as wall time, by the current clock; 0 if it is not known.
   uint64_t StartWallNs(const v1::Process& process) const;
-  void NoteRingFill(ProcessMeter* meter);
-  // Its part of the machine's totals stays.
+  void UpdateRingFill(ProcessMeter* meter);
+  // The process's part of the machine's totals stays.
   void Forget(ProcessMeter* meter);
-  // Forgets the oldest of those that have ended, beyond the limit.
+  // Forgets the oldest ended processes, beyond the limit.
   void LimitEnded();
 
   const NodeMetersOptions options_;
   SeriesBudget budget_;
-  std::vector<std::shared_ptr<ProcessMeter>> meters_;  // in order of their arrival
+  std::vector<std::shared_ptr<ProcessMeter>> meters_;  // in order of arrival
   std::deque<std::pair<ProcessId, WorkloadIdentity>> early_workloads_;  // oldest first
   std::map<std::string, GpuSnapshot> gpus_;
   std::map<std::pair<std::string, std::string>, uint64_t> windows_;
   LossTotals ended_losses_;
   uint64_t ended_overhead_ns_ = 0;
   std::set<uint64_t> own_sessions_;
-  // By consumer, since its last snapshot.
+  // The fullest ring since each consumer's last snapshot.
   std::map<MetricsConsumer, double> ring_fill_ = {{MetricsConsumer::kScrape, 0},
                                                   {MetricsConsumer::kPush, 0}};
   uint64_t unexposed_ = 0;

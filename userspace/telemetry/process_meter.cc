@@ -160,7 +160,7 @@ void ProcessMeter::AddGrowthTo(const std::set<uint64_t>& own_sessions,
   }
 }
 
-void ProcessMeter::TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
+void ProcessMeter::FillCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
                                 ProcessSnapshot* snapshot) {
   for (auto& [name, counter] : gpu->counters) {
     if (!counter.admission.Ask(kCounterSeries, budget)) continue;
@@ -170,7 +170,7 @@ void ProcessMeter::TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* 
   }
 }
 
-bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
+bool ProcessMeter::FillSnapshot(SeriesBudget* budget, ProcessSnapshot* snapshot) {
   if (hidden_ || !admission_.Ask(kProcessSeries, budget)) return false;
   snapshot->pid = pid_;
   snapshot->uid = uid_;
@@ -193,7 +193,7 @@ bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
       totals.dispatches += gpu.now.operations.dispatches;
       totals.time_ns += gpu.now.operations.time_ns;
     }
-    TakeCounters(&gpu, key, budget, snapshot);
+    FillCounters(&gpu, key, budget, snapshot);
   }
   for (size_t i = 0; i < copies_.size(); ++i) {
     if (copies_[i].copies == 0) continue;
@@ -204,7 +204,7 @@ bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
   if (!other_admission_.Ask(kOtherKernelsSeries, budget)) return true;
   snapshot->has_other_kernels = true;
   kernels_.Select(budget);
-  kernels_.Take(&snapshot->kernels, &snapshot->other_kernels);
+  kernels_.GetTotals(&snapshot->kernels, &snapshot->other_kernels);
   return true;
 }
 

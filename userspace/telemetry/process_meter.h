@@ -1,4 +1,4 @@
-// What one process has done so far.
+// The totals of one process so far.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_PROCESS_METER_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_PROCESS_METER_H_
 
@@ -21,13 +21,13 @@
 
 namespace rocattach {
 
-// Bounded in memory, whatever the process does. On the recorder's thread.
+// Uses bounded memory, whatever the process does. Used on the recorder's thread.
 class ProcessMeter : public TargetMeter {
  public:
   static constexpr uint32_t kMostAgents = 256;
-  static constexpr size_t kMostCounters = 64;  // of a GPU
+  static constexpr size_t kMostCounters = 64;  // per GPU
 
-  // `start_wall_ns`: when it started as wall time.
+  // `start_wall_ns`: the start of the process as wall time.
   ProcessMeter(const v1::Process& process, uint64_t start_wall_ns,
                std::shared_ptr<const TargetNames> names, size_t named_kernels);
 
@@ -42,36 +42,36 @@ class ProcessMeter : public TargetMeter {
   void Update(const TargetStanding& standing) override;
   void End() override;
 
-  // Adds to the machine's totals what has happened since the last call, and who owns
+  // Adds the growth since the last call to the machine's totals, and sets the owners of
   // counters; `own_sessions`: the numbers of the service's own sessions.
   void AddGrowthTo(const std::set<uint64_t>& own_sessions,
                    std::map<std::string, GpuSnapshot>* gpus);
-  // Everything that has room in the budget; false if nothing has.
-  bool Take(SeriesBudget* budget, ProcessSnapshot* snapshot);
+  // Fills in everything that has room in the budget; false if nothing has.
+  bool FillSnapshot(SeriesBudget* budget, ProcessSnapshot* snapshot);
   void Release(SeriesBudget* budget);
-  // Another process has its number now: only the machine's totals contain it from here
-  // on.
+  // For when another process has got its process ID: from here on only the machine's
+  // totals contain it.
   void Hide(SeriesBudget* budget);
 
   uint32_t pid() const { return pid_; }
   uint64_t start_ns() const { return start_ns_; }
   uint64_t start_ticks() const { return start_ticks_; }
-  // Of one that had ended, the executable is known from its window alone.
+  // The executable of a process that had ended is known from its window alone.
   void set_workload(WorkloadIdentity workload) {
     if (workload.executable.empty()) workload.executable = workload_.executable;
     workload_ = std::move(workload);
   }
   const LossTotals& losses() const { return losses_; }
   uint64_t own_ns() const { return standing_.own_ns; }
-  // The fullest ring since the last call: 0 to 1.
+  // The highest fill of a ring since the last call: 0 to 1.
   double TakeRingFill() { return std::exchange(ring_fill_, 0); }
   const TargetStanding& standing() const { return standing_; }
   uint64_t ended_ns() const { return ended_ns_; }  // 0: it runs
-  // A snapshot for this consumer contained all that it has done so far.
-  void NoteSeen(MetricsConsumer consumer) {
+  // Called when a snapshot for this consumer contained the totals so far.
+  void MarkSeen(MetricsConsumer consumer) {
     if (ended_ns_ != 0) seen_by_ |= static_cast<uint8_t>(consumer);
   }
-  // All of these have seen all that it has done.
+  // True if all of these consumers have seen the final totals.
   bool SeenBy(uint8_t consumers) const {
     return ended_ns_ != 0 && (seen_by_ & consumers) == consumers;
   }
@@ -85,19 +85,19 @@ class ProcessMeter : public TargetMeter {
     GpuTotals now, taken;
     Admission admission;
     std::map<std::string, Counter, std::less<>> counters;
-    // Of the whole GPU, since AddGrowthTo() has taken it.
+    // Counters of the whole GPU, since the last AddGrowthTo().
     std::map<std::string, GpuCounterTotals, std::less<>> sampled;
   };
 
   Gpu* GpuOf(uint32_t agent_id) {
     return agent_id < gpus_.size() ? &gpus_[agent_id] : NewGpu(agent_id);
   }
-  // A record that stands for so many dispatches.
+  // Adds a record that represents `weight` dispatches.
   void AddDispatch(const rocattach_dispatch& record, uint64_t weight);
   Gpu* NewGpu(uint32_t agent_id);
   // See TargetGpu::key.
   std::string KeyOf(uint32_t agent_id) const;
-  void TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
+  void FillCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
                     ProcessSnapshot* snapshot);
 
   const uint32_t pid_, uid_;

@@ -3,9 +3,15 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "schemas/export/prometheus_client.pb.h"
 
 namespace rocattach {
@@ -13,12 +19,12 @@ namespace {
 
 namespace wire = prometheus_client;
 
-// Number of a bucket of schema 0: it ends at 2^number.
+// Number of the first bucket of schema 0, in which bucket n ends at 2^n.
 constexpr int kFirstNumber = PowerHistogram::kLowest + 1;
 
 void FillNative(const PowerHistogram& from, wire::Histogram* to) {
   to->set_schema(0);
-  // Also tells an empty native histogram from one that has none.
+  // Also distinguishes an empty native histogram from a missing one.
   to->set_zero_threshold(std::ldexp(1, PowerHistogram::kLowest));
   to->set_zero_count(from.In(PowerHistogram::kLowest));
   int next = 0;  // the number that a span without a gap would begin with
@@ -82,6 +88,50 @@ wire::MetricType TypeOf(::prometheus::MetricType type) {
   }
 }
 
+// A media range of the header.
+struct Range {
+  absl::string_view type;
+  absl::string_view proto, encoding;
+  double quality = 1;
+};
+
+absl::string_view Unquoted(absl::string_view value) {
+  value = absl::StripAsciiWhitespace(value);
+  if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+    return value.substr(1, value.size() - 2);
+  }
+  return value;
+}
+
+Range ParseRange(absl::string_view text) {
+  Range range;
+  for (absl::string_view part : absl::StrSplit(text, ';')) {
+    part = absl::StripAsciiWhitespace(part);
+    if (range.type.data() == nullptr) {
+      range.type = part;
+      continue;
+    }
+    const std::pair<absl::string_view, absl::string_view> pair =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const absl::string_view name = absl::StripAsciiWhitespace(pair.first);
+    const absl::string_view value = Unquoted(pair.second);
+    if (absl::EqualsIgnoreCase(name, "proto")) range.proto = value;
+    if (absl::EqualsIgnoreCase(name, "encoding")) range.encoding = value;
+    if (!absl::EqualsIgnoreCase(name, "q")) continue;
+    // An invalid quality, also one that is not a number, counts as 0.
+    const bool valid = absl::SimpleAtod(value, &range.quality) && range.quality >= 0 &&
+                       range.quality <= 1;
+    if (!valid) range.quality = 0;
+  }
+  return range;
+}
+
+bool IsProtobuf(const Range& range) {
+  return absl::EqualsIgnoreCase(range.type, "application/vnd.google.protobuf") &&
+         range.proto == "io.prometheus.client.MetricFamily" &&
+         range.encoding == "delimited";
+}
+
 }  // namespace
 
 void AppendDelimited(const ExposedFamily& family, std::string* page) {
@@ -96,6 +146,20 @@ void AppendDelimited(const ExposedFamily& family, std::string* page) {
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.WriteVarint32(static_cast<uint32_t>(message.ByteSizeLong()));
   message.SerializeWithCachedSizes(&coded);
+}
+
+bool PrefersPrometheusProtobuf(absl::string_view accept) {
+  double protobuf = 0, text = 0;
+  for (const absl::string_view part : absl::StrSplit(accept, ',')) {
+    const Range range = ParseRange(part);
+    if (IsProtobuf(range)) protobuf = std::max(protobuf, range.quality);
+    // A client that accepts everything accepts text.
+    if (absl::EqualsIgnoreCase(range.type, "text/plain") || range.type == "text/*" ||
+        range.type == "*/*") {
+      text = std::max(text, range.quality);
+    }
+  }
+  return protobuf > text;
 }
 
 }  // namespace rocattach

@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-// ROCm's number is behind the library's own, and has two digits for each part but the
+// ROCm's number follows the library's own, and has two digits for each part but the
 // first: 60403, 70001.
 std::string FromFileName(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');

@@ -9,8 +9,8 @@
 namespace rocattach {
 
 // "6.4.3", from the number at the end of the file's name (libhsa-runtime64.so.1.15.60403)
-// or from a folder of its path (/opt/rocm-6.4.3/lib); empty where neither says it, as
-// with the runtimes of distributions.
+// or from a folder of its path (/opt/rocm-6.4.3/lib); empty if neither has it, as with
+// the runtimes of Linux distributions.
 std::string RocmVersionOf(absl::string_view library_path);
 
 }  // namespace rocattach

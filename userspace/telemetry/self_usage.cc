@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
@@ -24,11 +23,11 @@ uint64_t ResidentBytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Changes with the machine's clock, as the starts of other exporters do.
+// Changes when the machine's clock is set, as in other exporters.
 double StartTimeSeconds() {
   const auto ticks = ReadStartTicks(getpid());
   if (!ticks.ok()) return 0;
-  const ClockSnapshot clock = TakeClockSnapshot();
+  const ClockSnapshot clock = CaptureClockSnapshot();
   const uint64_t age_ns = clock.boottime_ns - *ticks * ClockTickNs();
   return static_cast<double>(clock.realtime_ns - age_ns) * 1e-9;
 }

@@ -1,4 +1,4 @@
-// The hard limit on how many series are exposed.
+// The hard limit on the number of exposed series.
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_SERIES_BUDGET_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_SERIES_BUDGET_H_
 
@@ -6,15 +6,15 @@
 
 namespace rocattach {
 
-// What is part of the exposition stays part of it until its process is gone, so that no
-// series comes and goes with the load. Not thread-safe.
+// A series that is exposed remains so until its process is gone, so that no series
+// comes and goes with the load. Not thread-safe.
 class SeriesBudget {
  public:
   explicit SeriesBudget(uint64_t limit) : limit_(limit) {}
 
   uint64_t limit() const { return limit_; }
   uint64_t used() const { return used_; }
-  // Series that found no room, each counted once.
+  // Number of series that found no room, each counted once.
   uint64_t refused() const { return refused_; }
 
  private:
@@ -26,7 +26,7 @@ class SeriesBudget {
 // The series of one thing: a process, a GPU of a process, a kernel.
 class Admission {
  public:
-  // Whether its `series` series are exposed. Once they are, they remain so.
+  // True if its `series` series are exposed. Once they are, they remain so.
   bool Ask(uint64_t series, SeriesBudget* budget) {
     if (taken_ > 0) return true;
     if (series <= budget->limit_ - budget->used_) {

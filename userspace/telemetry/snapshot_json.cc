@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/telemetry/metric_labels.h"
 
@@ -23,7 +23,7 @@ void AddKnown(const char* name, const std::optional<uint64_t>& value, Json* json
   if (value.has_value()) (*json)[name] = *value;
 }
 
-// What is not known is not there.
+// Unknown values are omitted.
 Json WorkloadJson(const WorkloadIdentity& workload) {
   Json json = Json::object();
   const auto add = [&](const char* name, const std::string& value) {
@@ -59,7 +59,7 @@ Json KernelsJson(const ProcessSnapshot& process, Demangler* demangler) {
   return kernels;
 }
 
-// Of GPUs as the kernel driver says.
+// The process's use of GPUs, from the kernel driver.
 Json UseJson(const ProcessUseSnapshot& process) {
   Json uses = Json::array();
   for (const auto& [gpu, use] : process.gpus) {
@@ -109,7 +109,7 @@ Json ProcessJson(const ProcessSnapshot& process, Demangler* demangler) {
   return json;
 }
 
-// One that uses GPUs without being attached: what it does there is not known.
+// A process that uses GPUs without being attached: its operations are not known.
 Json OtherProcessJson(const ProcessUseSnapshot& process) {
   return {{"pid", process.id.pid},
           {"start_ns", process.id.start_ticks * ClockTickNs()},

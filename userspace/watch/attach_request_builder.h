@@ -20,17 +20,17 @@
 namespace rocattach {
 
 struct CollectorOptions {
-  // What targets load, and what is loaded by those that do not see it (empty path:
-  // nothing).
+  // The file that targets load, and the one that is loaded by targets that do not see
+  // the first (empty path: none).
   CollectorFile::Choice file, other_file;
-  int descriptor = -1;  // sent to those that see neither; -1: none
+  int descriptor = -1;  // sent to targets that see neither; -1: none
   rocattach_collector_config config = {};
   uint64_t memory_bytes =
-      0;  // of the shared memory that the collector creates with this config
+      0;  // size of the shared memory that the collector creates with this config
 };
 
-// Thread-safe. Caches across attaches what was learned of files and directories; must
-// outlive the attaches of its requests.
+// Thread-safe. Caches facts about files and directories across attaches; must outlive
+// the attaches of its requests.
 class AttachRequestBuilder {
  public:
   // `probe` must outlive it.
@@ -42,13 +42,13 @@ class AttachRequestBuilder {
 
   const CollectorOptions& collector() const { return collector_; }
   AttachRequest Build(const rocattach_event& event) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // A library of an earlier service, whose reports are heard from now on: a forked
-  // child that has inherited it may be attached to.
+  // Adds a library of an earlier service, whose reports are accepted from now on: a
+  // forked child that has inherited it may be attached to.
   void AddInheritedLibrary(const FileIdentity& library) ABSL_LOCKS_EXCLUDED(mutex_);
   size_t inherited_libraries() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The collector's, or one of these. Only device and inode count.
+  // True for the collector's and inherited libraries; compares device and inode only.
   bool HasCollector(const FileIdentity& library) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds what the kernel knows of the held process: each fact saves reading a file of
+  // Adds what the kernel knows of the held process: each fact saves reading a file in
   // /proc. `event` must outlive the request.
   void AddKernelFacts(const rocattach_event& event, AttachRequest* request);
 

@@ -1,4 +1,4 @@
-// Attaches are fast from the first one on.
+// Makes attaches fast from the first one on.
 #ifndef ROCATTACH_USERSPACE_WATCH_ATTACH_WARM_UP_H_
 #define ROCATTACH_USERSPACE_WATCH_ATTACH_WARM_UP_H_
 
@@ -8,11 +8,11 @@
 
 namespace rocattach {
 
-// Performs the steps of an attach on the calling process, as far as they change nothing,
-// so that the first held thread does not wait for page faults, heap growth and the
-// parsing of libraries. For each thread that attaches, before its first window.
-// `collector` is the path of the collector's file. What fails here fails again in an
-// attach, and is reported then.
+// Performs the steps of an attach on the calling process, as far as they change
+// nothing, so that the first held thread does not wait for page faults, heap growth and
+// the parsing of libraries. Called by each thread that attaches, before its first
+// window. `collector` is the path of the collector's file. Errors are ignored: they
+// will occur again in an attach, and are reported then.
 void WarmUpAttach(const std::string& collector, LibraryCache* cache);
 
 }  // namespace rocattach

@@ -50,7 +50,7 @@ bool AwaitedCall::IsAwaited() {
 }
 
 void AwaitedCall::Arm() {
-  // Not if the process runs another program meanwhile, which closes the place.
+  // No effect if the process has run another program meanwhile, which closes the slot.
   if (!Move(ROCATTACH_CALL_SEEN, ROCATTACH_CALL_ARMED)) {
     (void)Move(ROCATTACH_CALL_STOPPING, ROCATTACH_CALL_ARMED);
   }

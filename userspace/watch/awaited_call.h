@@ -1,4 +1,4 @@
-// A process whose next call of the runtime is awaited, for a late attach without a hold.
+// A process whose next call of the runtime is awaited: a late attach without a hold.
 #ifndef ROCATTACH_USERSPACE_WATCH_AWAITED_CALL_H_
 #define ROCATTACH_USERSPACE_WATCH_AWAITED_CALL_H_
 
@@ -13,22 +13,22 @@
 
 namespace rocattach {
 
-// One place in the kernel side's array of calls, taken for as long as this exists. The
-// process's late probes are set meanwhile, by others.
+// Occupies one slot in the kernel side's array of calls for as long as it exists. Other
+// code sets the process's late probes meanwhile.
 class AwaitedCall : public ProbedCall {
  public:
-  // `call`: the place, of which nobody else has a pointer. `give_back` is called at the
-  // end, when the kernel side no longer finds the place.
+  // `call`: the slot, to which nothing else has a pointer. `give_back` is called at the
+  // end, when the kernel side no longer finds the slot.
   AwaitedCall(rocattach_call* call, std::function<void()> give_back);
   ~AwaitedCall() override;
   AwaitedCall(const AwaitedCall&) = delete;
   AwaitedCall& operator=(const AwaitedCall&) = delete;
 
-  // Forgets what was seen: the next call is noted, unless the place is closed.
+  // Forgets what was seen: the next call is noted, unless the slot is closed.
   void Await();
   // From now on calls open windows instead.
   void Close();
-  // When the call was made that has stopped the thread (CLOCK_BOOTTIME).
+  // Time of the call at which the thread was stopped (CLOCK_BOOTTIME).
   uint64_t hit_ns() const;
 
   std::optional<SeenCall> Seen() override;
@@ -39,7 +39,7 @@ class AwaitedCall : public ProbedCall {
 
  private:
   uint32_t state() const;
-  // False if the state is another one.
+  // False if the state is not `from`.
   bool Move(rocattach_call_state from, rocattach_call_state to);
 
   rocattach_call* const call_;

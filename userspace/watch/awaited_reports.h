@@ -1,4 +1,4 @@
-// The windows that this service has attached at and whose collectors have not reported.
+// Windows at which this service has attached, and whose collectors have not reported.
 #ifndef ROCATTACH_USERSPACE_WATCH_AWAITED_REPORTS_H_
 #define ROCATTACH_USERSPACE_WATCH_AWAITED_REPORTS_H_
 
@@ -11,8 +11,8 @@
 
 namespace rocattach {
 
-// Thread-safe. Another service on the machine may probe the same collector: its targets
-// report to us too, and must be ignored.
+// Thread-safe. Another service on the machine may probe the same collector: reports of
+// its targets arrive here too, and must be ignored.
 class AwaitedReports {
  public:
   // Above this number, windows that have been awaited for longer than kPatienceNs are
@@ -22,8 +22,8 @@ class AwaitedReports {
 
   // `window_id` is the time of the window, CLOCK_BOOTTIME.
   void Add(uint64_t window_id, uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The report has arrived, or will not arrive. False if it was not awaited: there is
-  // one report for each attach.
+  // Removes a report that has arrived, or will not arrive. False if it was not awaited:
+  // there is one report for each attach.
   bool Remove(uint64_t window_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -5,15 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
+#include "userspace/base/process.h"
 #include "userspace/watch/library_search.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMaxMaps = 16 << 20;
-constexpr size_t kMaxEnvironment = 4 << 20;
-// CPUs and GPUs of a machine.
+// Maximum number of CPUs and GPUs of a machine.
 constexpr size_t kMostNodes = 4096;
 constexpr char kSdk[] = "librocprofiler-sdk.so";
 
@@ -40,7 +39,7 @@ std::string FindSdk(const std::string& root, const std::string& register_path,
 
 bool HasGpuTopology(const std::string& root, const std::string& topology) {
   const std::string nodes = absl::StrCat(root, topology, "/nodes");
-  // The folder is the target's: it may contain anything, and any amount of it.
+  // The folder belongs to the target, so it may contain anything, in any amount.
   const auto entries = ListFolder(nodes, kMostNodes);
   if (!entries.ok()) return false;
   for (const std::string& name : entries->names) {
@@ -73,7 +72,7 @@ BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search) {
         "or later";
     return choice;
   }
-  auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);
+  auto environment = ReadEnvironment(pid);
   choice.sdk = FindSdk(root, mapped, environment.ok() ? *environment : "");
   if (choice.sdk.empty()) {
     choice.missing =

@@ -1,4 +1,4 @@
-// Which interface of the runtime a collector is to use, decided from outside.
+// Chooses the backend of a collector, from outside of its process.
 #ifndef ROCATTACH_USERSPACE_WATCH_BACKEND_CHOICE_H_
 #define ROCATTACH_USERSPACE_WATCH_BACKEND_CHOICE_H_
 
@@ -12,7 +12,7 @@ namespace rocattach {
 
 struct SdkSearch {
   bool allowed = true;  // false: never
-  // Where the kernel driver lists GPUs, as the process sees it.
+  // The folder in which the kernel driver lists GPUs, as the process sees it.
   std::string topology = "/sys/class/kfd/kfd/topology";
 };
 
@@ -25,18 +25,18 @@ struct BackendChoice {
 };
 
 // Inspects a process that is about to initialise HSA: rocprofiler-sdk is chosen only if
-// the runtime brings rocprofiler-register, the process would find the SDK, and the
-// driver's topology is visible. Without one of these the SDK would never be called, or
-// would abort the process.
+// the runtime comes with rocprofiler-register, the process would find the SDK, and the
+// driver's topology is visible. Otherwise the SDK would never be called, or would abort
+// the process.
 BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search);
 
-// The parts, with `root` for /proc/PID/root.
+// The steps of this, with `root` for /proc/PID/root.
 // Path of the mapped librocprofiler-register, from the text of /proc/PID/maps; empty if
 // there is none.
 std::string MappedRegister(const std::string& maps);
 // Path of librocprofiler-sdk.so as the dynamic linker would find it for
 // rocprofiler-register: its RUNPATH, LD_LIBRARY_PATH (from the text of
-// /proc/PID/environ), the linker's cache, the standard directories. Empty: nowhere.
+// /proc/PID/environ), the linker's cache, the standard directories. Empty: not found.
 std::string FindSdk(const std::string& root, const std::string& register_path,
                     const std::string& environment);
 // True if the topology has a node with SIMDs.

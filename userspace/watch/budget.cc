@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-// Users for whom a rate is kept.
+// Maximum number of users for whom a rate is kept.
 constexpr size_t kMostUsers = 4096;
 // Descriptors that the service needs for itself: probes, threads that attach, output.
 constexpr uint64_t kOwnDescriptors = 512;
@@ -51,7 +51,7 @@ std::string BudgetRefusal(uint64_t budget, uint32_t uid, uint64_t refused,
       " refused so far");
 }
 
-bool UserRate::Take(uint32_t uid, uint64_t now_ns) {
+bool UserRate::Allow(uint32_t uid, uint64_t now_ns) {
   if (interval_ns_ == 0) return true;
   if (users_.size() >= kMostUsers && !users_.contains(uid)) ForgetQuiet(now_ns);
   User& user = users_[uid];
@@ -102,7 +102,7 @@ void DescriptorLimit::Restore() const {
 
 uint32_t DescriptorLimit::Processes(uint32_t wanted) const {
   if (most_ == 0) return wanted;
-  // If there are few descriptors, half of them.
+  // Half of the descriptors if there are few.
   const uint64_t own = most_ > 2 * kOwnDescriptors ? kOwnDescriptors : most_ / 2;
   const uint64_t room = (most_ - own) / kDescriptorsOfAProcess;
   if (wanted == 0) return static_cast<uint32_t>(std::min<uint64_t>(room, UINT32_MAX));

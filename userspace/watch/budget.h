@@ -1,10 +1,10 @@
-// What the processes of one user may cost the service. The service is privileged and
-// serves every user of the machine: whatever the processes of one user do, the
-// service's memory, CPU time and descriptors stay bounded, and other users are not
-// affected.
+// Limits on what the processes of one user may cost the service. The service is
+// privileged and serves every user of the machine: whatever the processes of one user
+// do, the service's memory, CPU time and descriptors stay bounded, and other users are
+// not affected.
 //
-// Windows and processes are counted in the kernel (bpf/budget.h): what is refused there
-// causes no event. The rest is counted here.
+// Windows and processes are counted in the kernel (bpf/budget.h): those that are
+// refused there cause no event. Everything else is counted here.
 #ifndef ROCATTACH_USERSPACE_WATCH_BUDGET_H_
 #define ROCATTACH_USERSPACE_WATCH_BUDGET_H_
 
@@ -18,19 +18,19 @@
 
 namespace rocattach {
 
-// 0 is no limit, everywhere.
+// 0 means no limit in each of these.
 struct BudgetLimits {
-  // Windows worth this many seconds may come at once.
+  // The windows of this many seconds may come at once.
   static constexpr uint32_t kBurstSeconds = 2;
 
-  // Windows of one user's processes; one process may take half of it.
+  // For the processes of one user; a single process may have half of them.
   uint32_t windows_per_second = 1000;
   // Live processes of one user that have had a window.
   uint32_t processes_per_user = 1024;
-  // Processes that are attached at a time, of all users. Each takes two descriptors.
+  // Attached processes of all users at a time. Each takes two descriptors.
   uint32_t processes = 4096;
-  // Copies of the runtime that get a probe: of all users, and of one user who is not
-  // root. Those that the command line names are not counted.
+  // Copies of the runtime that get a probe: for all users, and for one user other than
+  // root. Copies that the command line names are not counted.
   uint32_t libraries = 512;
   uint32_t libraries_per_user = 32;
   // Lines that the service prints about one user's processes.
@@ -43,8 +43,8 @@ struct UserRefusals {
   uint64_t windows = 0;
 };
 
-// Why a window was refused. `budget` is an enum rocattach_budget; `refused` windows of
-// the user `uid` were refused so far.
+// Text that says why a window was refused. `budget` is an enum rocattach_budget;
+// `refused` windows of the user `uid` have been refused so far.
 std::string BudgetRefusal(uint64_t budget, uint32_t uid, uint64_t refused,
                           const BudgetLimits& limits);
 // "user 1000"
@@ -59,13 +59,13 @@ class UserRate {
       : interval_ns_(per_second == 0 ? 0 : 1'000'000'000 / per_second),
         burst_ns_(interval_ns_ * burst) {}
 
-  // False if this one is to be omitted.
-  bool Take(uint32_t uid, uint64_t now_ns);
+  // False if this action is to be omitted, which is counted.
+  bool Allow(uint32_t uid, uint64_t now_ns);
   struct LeftOut {
     uint32_t uid = 0;
     uint64_t count = 0;
   };
-  // What was omitted since the last call.
+  // Returns what was omitted since the last call.
   std::vector<LeftOut> TakeLeftOut();
 
  private:
@@ -88,7 +88,7 @@ class DescriptorLimit {
   static DescriptorLimit Raise();
   // For a child between fork() and exec(): async-signal-safe.
   void Restore() const;
-  // How many processes may be attached with these descriptors: not more than `wanted`.
+  // Number of processes that can be attached with these descriptors, at most `wanted`.
   uint32_t Processes(uint32_t wanted) const;
   uint64_t most() const { return most_; }
 

@@ -27,10 +27,10 @@ class CheckedFile {
   dev_t device() const { return info_.st_dev; }
   ino_t inode() const { return info_.st_ino; }
   uid_t owner() const { return info_.st_uid; }
-  // For calls that take a path, such as a uprobe's: leads to this very file even if it
-  // was moved, replaced or deleted.
+  // A path for calls that need one, such as a uprobe's: leads to this very file even if
+  // it was moved, replaced or deleted.
   std::string ProbePath() const;
-  // FAILED_PRECONDITION if it was written, or its times were set, since it was opened.
+  // FAILED_PRECONDITION if it was written to, or its times set, since it was opened.
   absl::Status CheckUnchanged() const;
   // The users besides root who may write to it, in words: "user 1000", "group 100",
   // "everybody"; empty: none.

@@ -11,13 +11,16 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "injector/collector_name.h"
+#include "injector/mapped_collector.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/version.h"
 
 namespace rocattach {
 namespace {
@@ -26,10 +29,10 @@ constexpr const char* kBases[] = {"/run", "/dev/shm", "/var/tmp", "/tmp"};
 constexpr char kDirectoryPrefix[] = "/rocattach-collector-";
 constexpr char kName[] = "/librocattach-collector.so";
 constexpr off_t kMaxBytes = 64 << 20;
-// MFD_EXEC of newer headers.
+// MFD_EXEC in newer headers.
 constexpr unsigned kMfdExec = 0x10;
 
-// Removes the copy of a service that was killed: its lock is gone with it.
+// Removes the copy of a service that was killed, which no longer holds its lock.
 void RemoveLeftOver(const std::string& base) {
   glob_t found = {};
   const std::string pattern = absl::StrCat(base, kDirectoryPrefix, "*");
@@ -44,7 +47,7 @@ void RemoveLeftOver(const std::string& base) {
       const std::string path = absl::StrCat(directory, kName);
       auto fd = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       if (fd.ok() && flock(fd->get(), LOCK_EX | LOCK_NB) != 0) continue;
-      // No file yet: another service may be creating it. The directory is young then.
+      // A young directory without a file: another service may be creating the file.
       if (!fd.ok() && time(nullptr) - info.st_ctim.tv_sec < 60) continue;
       (void)unlink(path.c_str());
       (void)rmdir(directory.c_str());
@@ -75,6 +78,25 @@ bool CopyContents(int from, int to) {
     at += n;
     if (at > kMaxBytes) return false;
   }
+}
+
+bool OthersMayWrite(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return true;
+  // In a sticky directory such as /tmp, any user can add files.
+  return (info.st_uid != 0 && info.st_uid != geteuid()) ||
+         ((info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) ||
+         (info.st_mode & S_IWOTH) != 0;
+}
+
+// True if others may change the file itself, or its entry in the directory.
+bool OthersMayReplace(const std::string& path) {
+  char* real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return true;
+  const std::string file = real;
+  free(real);
+  return OthersMayWrite(file) ||
+         OthersMayWrite(file.substr(0, std::max<size_t>(file.rfind('/'), 1)));
 }
 
 }  // namespace
@@ -108,7 +130,7 @@ int CollectorFile::sent_fd() const {
 void CollectorFile::CopyToMemory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   UniqueFd made(memfd_create(ROCATTACH_COLLECTOR_NAME, kFlags | kMfdExec));
-  // Linux before 6.3 does not know the flag, and makes all of them executable.
+  // Linux before 6.3 does not know the flag, and makes all memfds executable.
   if (!made.valid() && errno == EINVAL) {
     made.reset(memfd_create(ROCATTACH_COLLECTOR_NAME, kFlags));
   }
@@ -119,7 +141,7 @@ void CollectorFile::CopyToMemory() {
             F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
     return;
   }
-  // Who receives it may only read.
+  // The receiver may only read it.
   auto readable = OpenFile(absl::StrCat("/proc/self/fd/", made.get()), O_RDONLY);
   if (readable.ok()) memfd_ = *std::move(readable);
 }
@@ -160,6 +182,48 @@ CollectorFile::~CollectorFile() {
   if (directory_.empty()) return;
   (void)unlink(copy_.path.c_str());
   (void)rmdir(directory_.c_str());
+}
+
+absl::StatusOr<std::string> FindCollector(const std::string& given) {
+  std::vector<std::string> candidates;
+  std::string untrusted;
+  if (!given.empty()) {
+    candidates.push_back(given);
+  } else {
+    if (auto program = ReadLink("/proc/self/exe"); program.ok()) {
+      std::string directory = program->substr(0, program->rfind('/'));
+      candidates = {absl::StrCat(directory, "/", ROCATTACH_COLLECTOR_NAME),
+                    absl::StrCat(directory, "/../collector/", ROCATTACH_COLLECTOR_NAME),
+                    absl::StrCat(directory, "/", ROCATTACH_LIBDIR_FROM_BINDIR,
+                                 "/rocattach/", ROCATTACH_COLLECTOR_NAME)};
+    }
+    candidates.push_back(absl::StrCat(ROCATTACH_INSTALL_LIBDIR, "/rocattach/",
+                                      ROCATTACH_COLLECTOR_NAME));
+  }
+  for (const std::string& candidate : candidates) {
+    if (char* real = realpath(candidate.c_str(), nullptr); real != nullptr) {
+      std::string path = real;
+      free(real);
+      if (access(path.c_str(), R_OK) != 0) continue;
+      // A default location must not be one where another user can put a library that we
+      // would load into every process.
+      if (given.empty() && OthersMayReplace(path) &&
+          !OthersMayReplace("/proc/self/exe")) {
+        untrusted = path;
+        continue;
+      }
+      return path;
+    }
+  }
+  if (!untrusted.empty()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the collector ", untrusted,
+                     " can be changed by other users than this program can; name it "
+                     "with --collector FILE to use it all the same"));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the collector ", candidates[0],
+                   " cannot be read; name it with --collector FILE"));
 }
 
 }  // namespace rocattach

@@ -11,19 +11,19 @@
 
 namespace rocattach {
 
-// Overwriting a library crashes its users, and an upgraded one no longer fits the
-// service. So targets load a copy of the collector, made at the start, that only the
-// service's user can change, and that all users can read even if the original is in a
-// private directory. A process that does not see the copy (a container) loads the
-// original, if that is still the file that was copied.
+// Overwriting a library crashes the processes that use it, and an upgraded library no
+// longer fits the service. So targets load a copy of the collector, made at the start,
+// that only the service's user can change, and that all users can read even if the
+// original is in a private directory. A process that does not see the copy (in a
+// container) loads the original, if that is still the file that was copied.
 //
 // The copy is in its own directory under /run, or under the first of /dev/shm, /var/tmp
-// and /tmp that is not mounted noexec. It is removed at the end; that of a killed
+// and /tmp that is not mounted noexec. It is removed at the end; the copy of a killed
 // service is removed by the next one. If there is no place for a copy, the original is
 // used.
 //
 // A process that sees neither is sent a descriptor of a sealed memfd with the same
-// contents; where the kernel forbids executable memfds, of one of the two files.
+// contents, or of one of the two files if the kernel forbids executable memfds.
 class CollectorFile {
  public:
   struct Choice {
@@ -45,7 +45,7 @@ class CollectorFile {
   int copy_fd() const { return copy_fd_.get(); }
   // Descriptor of the memfd; -1 without one.
   int memfd() const { return memfd_.get(); }
-  // What is sent.
+  // The descriptor that is sent.
   int sent_fd() const;
 
  private:
@@ -56,8 +56,12 @@ class CollectorFile {
 
   Choice original_, copy_;
   UniqueFd original_fd_, copy_fd_, memfd_;
-  std::string directory_;  // of the copy
+  std::string directory_;  // the copy's
 };
+
+// Finds the collector's file: as given, next to this program, in the build tree, or
+// installed.
+absl::StatusOr<std::string> FindCollector(const std::string& given);
 
 }  // namespace rocattach
 

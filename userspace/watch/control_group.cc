@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxText = 64 << 10;
-// The unified hierarchy, or where it is beside the older ones.
+constexpr size_t kMaxCgroupText = 64 << 10;
+// Mount points of the unified hierarchy: alone, or beside the older ones.
 constexpr const char* kUnified[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 constexpr char kSystemd[] = "/sys/fs/cgroup/systemd";
 
@@ -67,7 +67,7 @@ absl::StatusOr<ControlGroup> ControlGroup::Open(const std::string& path) {
   for (const char* root : kUnified) {
     if (!IsUnified(root) || !IsWithinControlGroup(directory, root)) continue;
     const std::string within = directory.substr(std::string(root).size());
-    // The kernel's number of a group is the number of its directory (kernfs, 64 bits).
+    // The kernel's ID of a group is the inode of its directory (kernfs, 64 bits).
     return ControlGroup(file.st_ino, within.empty() ? "/" : within);
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -76,7 +76,7 @@ absl::StatusOr<ControlGroup> ControlGroup::Open(const std::string& path) {
 }
 
 bool ControlGroup::Contains(pid_t pid) const {
-  auto groups = ReadFile(absl::StrCat("/proc/", pid, "/cgroup"), kMaxText);
+  auto groups = ReadFile(absl::StrCat("/proc/", pid, "/cgroup"), kMaxCgroupText);
   if (!groups.ok()) return false;
   for (absl::string_view line : absl::StrSplit(*groups, '\n')) {
     if (absl::ConsumePrefix(&line, "0::")) {

@@ -13,18 +13,18 @@
 namespace rocattach {
 
 // The directory of a control group of any hierarchy. `path` is that directory, or a
-// path as /proc/PID/cgroup has it ("/system.slice/…"). NOT_FOUND: there is no such
+// path as in /proc/PID/cgroup ("/system.slice/…"). NOT_FOUND if there is no such
 // group.
 absl::StatusOr<std::string> FindControlGroup(const std::string& path);
 
 class ControlGroup {
  public:
-  // `path` as for FindControlGroup. FAILED_PRECONDITION: it is in one of the older
+  // `path` as for FindControlGroup(). FAILED_PRECONDITION if it is in one of the older
   // hierarchies, which the kernel side cannot look up.
   static absl::StatusOr<ControlGroup> Open(const std::string& path);
 
-  // The kernel's number of the group. Another group of the same name, made after this
-  // one was removed, has another number.
+  // The kernel's ID of the group. A later group of the same name, made after this one
+  // was removed, has another ID.
   uint64_t id() const { return id_; }
   // Its path within the hierarchy as this process sees it; "/" is the root.
   const std::string& path() const { return path_; }
@@ -38,7 +38,7 @@ class ControlGroup {
   std::string path_;
 };
 
-// Whether `group`, a path as /proc/PID/cgroup has it, is `ancestor` or below it.
+// True if `group`, a path as in /proc/PID/cgroup, is `ancestor` or below it.
 bool IsWithinControlGroup(const std::string& group, const std::string& ancestor);
 
 }  // namespace rocattach

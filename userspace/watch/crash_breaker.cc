@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// A machine that starts more processes in five seconds watches some of them only.
+// If more processes start in five seconds, only some of them are watched.
 constexpr size_t kMostAttached = 4096;
 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,

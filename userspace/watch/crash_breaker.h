@@ -14,10 +14,10 @@
 
 namespace rocattach {
 
-// A process that is killed by a fault (SIGSEGV, SIGABRT, …) within kWatchedNs after an
-// attach may have crashed because of it. Its executable is left alone from then on, for
-// kPauseNs; after the crashes of kMostCrashes executables, every process is. Crashes of
-// the program's own count as well: that a crashing program is not recorded costs less
+// A process that is killed by a fault (SIGSEGV, SIGABRT, …) within kWatchedNs after
+// an attach may have crashed because of it. Its executable is then not attached to
+// for kPauseNs; after crashes of kMostCrashes executables, no process is. The
+// program's own crashes count as well: not recording a crashing program costs less
 // than an attach that crashes every instance of it. Thread-safe. All times are
 // CLOCK_BOOTTIME.
 class CrashBreaker {
@@ -26,18 +26,18 @@ class CrashBreaker {
   static constexpr uint64_t kPauseNs = 600'000'000'000;
   static constexpr size_t kMostCrashes = 3;
 
-  // The process has been attached to. Without the name of its executable it is ignored.
+  // Notes an attach. Ignores a process without the name of its executable.
   void OnAttached(const ProcessId& process, const std::string& executable,
                   uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Its end, with the status of wait(2).
+  // Notes the end of a process, with the status of wait(2).
   void OnExit(const ProcessId& process, int wait_status, uint64_t now_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Why a process of this executable is not to be attached to; empty if it may be.
+  // Why a process of this executable must not be attached to; empty if it may be.
   std::string WhyNot(const std::string& executable, uint64_t now_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // False: WhyNot is empty for all. One load, for windows that are served from their
-  // event alone.
+  // False if WhyNot() is empty for all executables. A single load, for windows that are
+  // served from their event alone.
   bool tripped() const { return tripped_.load(std::memory_order_relaxed); }
 
  private:
@@ -48,8 +48,8 @@ class CrashBreaker {
   struct Crash {
     int signal = 0;
     pid_t pid = 0;
-    uint64_t after_ns = 0;  // the attach
-    uint64_t until_ns = 0;  // the pause
+    uint64_t after_ns = 0;  // from the attach to the crash
+    uint64_t until_ns = 0;  // end of the pause
   };
 
   void Forget(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -32,11 +32,11 @@ void ExpectedWindows::Add(pid_t pid) {
   if (seen) return;
   auto found = expected_.find(pid);
   if (found != expected_.end() && found->second.start_ticks == ticks) {
-    // A further copy of the same process.
+    // A further copy in the same process.
     found->second.probed = false;
     return;
   }
-  // Another process had this number, and its end was not noticed.
+  // Another process had this ID, and its end was not noticed.
   if (found != expected_.end()) Miss(pid, found->second, MissReason::kUncertain);
   expected_[pid] = {.start_ticks = ticks};
 }
@@ -50,14 +50,14 @@ void ExpectedWindows::Miss(pid_t pid, const Expected& expected, MissReason why) 
   }
 }
 
-void ExpectedWindows::NoteProbed(pid_t pid) {
+void ExpectedWindows::OnProbed(pid_t pid) {
   absl::MutexLock lock(&mutex_);
   if (auto found = expected_.find(pid); found != expected_.end()) {
     found->second.probed = true;
   }
 }
 
-void ExpectedWindows::NoteNotProbed(pid_t pid, MissReason why) {
+void ExpectedWindows::OnNotProbed(pid_t pid, MissReason why) {
   absl::MutexLock lock(&mutex_);
   const auto found = expected_.find(pid);
   if (found == expected_.end()) return;
@@ -70,7 +70,7 @@ void ExpectedWindows::Dismiss(pid_t pid) {
   expected_.erase(pid);
 }
 
-bool ExpectedWindows::NoteDriverUse(const ProcessId& process) {
+bool ExpectedWindows::OnDriverUse(const ProcessId& process) {
   if (functions_.has_window(process.pid)) return false;
   absl::MutexLock lock(&mutex_);
   const auto has = [&process](const std::deque<ProcessId>& list) {
@@ -81,7 +81,7 @@ bool ExpectedWindows::NoteDriverUse(const ProcessId& process) {
   return true;
 }
 
-void ExpectedWindows::NoteWindow(const ProcessId& process) {
+void ExpectedWindows::OnWindow(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
   recent_.push_back(process);
   if (recent_.size() > kMostRecent) recent_.pop_front();
@@ -94,7 +94,7 @@ void ExpectedWindows::NoteWindow(const ProcessId& process) {
 ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) const {
   const uint64_t now = functions_.now_msec();
   if (functions_.has_window(pid)) return Fate::kSettled;
-  // In this order: a runtime that is open and has no window has opened none.
+  // In this order: a runtime that is open and has no window afterwards never had one.
   const auto start = functions_.read_start(pid);
   const auto ticks = functions_.read_start_ticks(pid);
   const bool gone = !ticks.ok() || *ticks != expected->start_ticks ||
@@ -112,7 +112,7 @@ ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) con
     if (expected->unknown_since_msec == 0) expected->unknown_since_msec = now;
     if (now - expected->unknown_since_msec < kLoadingMsec) return Fate::kOpen;
   }
-  // Its window may have opened since the first look.
+  // Its window may have opened since the first check.
   return functions_.has_window(pid) ? Fate::kSettled : Fate::kLate;
 }
 
@@ -163,7 +163,7 @@ std::optional<ProcessId> ExpectedWindows::Poll(pid_t pid) {
 void ExpectedWindows::Finish() {
   absl::MutexLock lock(&mutex_);
   for (const auto& [pid, expected] : expected_) {
-    // One that lives and has not started its runtime has missed nothing.
+    // A process that lives and has not started its runtime has missed nothing.
     const auto ticks = functions_.read_start_ticks(pid);
     if (ticks.ok() && *ticks == expected.start_ticks && !expected.started) continue;
     Miss(pid, expected, MissReason::kUncertain);

@@ -1,4 +1,4 @@
-// The processes that may open windows when a watcher is restricted to some (attach,
+// The processes that may open windows when a service is restricted to some (attach,
 // profile): a map that the BPF programs read and extend at fork.
 #ifndef ROCATTACH_USERSPACE_WATCH_FOLLOWED_PROCESSES_H_
 #define ROCATTACH_USERSPACE_WATCH_FOLLOWED_PROCESSES_H_
@@ -19,11 +19,11 @@ class FollowedProcesses {
 
   struct Kind {
     bool itself = true;     // this process; otherwise from its next exec on, if at all
-    bool children = false;  // all that it starts from now on, and what they start
+    bool children = false;  // all descendants that are started from now on
   };
   absl::Status Add(const ProcessId& process, Kind kind);
   bool Contains(const ProcessId& process) const;
-  // One that ended while Add() named it may be among them.
+  // May include a process that ended while it was added.
   std::vector<ProcessId> List() const;
 
  private:

@@ -1,7 +1,6 @@
 #include "userspace/watch/follower_keeper.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <utility>
 
@@ -31,13 +30,16 @@ void FollowerKeeper::Add(const rocattach_event& event) {
   if (stopping_ || added_.size() >= kMostWaiting) return;
   added_.push_back(event);
   if (running_) {
-    wake_.Signal();
+    wake_->Signal();
     return;
   }
-  // The thread exists only while it is needed: few programs do this.
+  // The thread exists only while it is needed: few programs have followers.
   if (thread_.joinable()) thread_.join();
-  running_ = true;
-  thread_ = std::thread([this] { Run(); });
+  wake_ = std::make_unique<WakeEvent>();
+  thread_ = TaskThread(1, "rwa-followers", [this, wake = wake_.get()] { Run(wake); });
+  // If no thread could be created, the next call tries again.
+  running_ = thread_.joinable();
+  if (!running_) wake_ = nullptr;
 }
 
 bool FollowerKeeper::idle() const {
@@ -46,11 +48,9 @@ bool FollowerKeeper::idle() const {
 }
 
 void FollowerKeeper::RequestStop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  wake_.Signal();
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
+  if (running_) wake_->Signal();
 }
 
 void FollowerKeeper::Stop() {
@@ -81,8 +81,8 @@ void FollowerKeeper::Keep(const rocattach_event& event,
   if (follower.tracee->Interrupt().ok()) kept->push_back(std::move(follower));
 }
 
-std::vector<rocattach_event> FollowerKeeper::NextAdded(bool keeping, bool* stopping,
-                                                       bool* finished) {
+std::vector<rocattach_event> FollowerKeeper::NextAdded(WakeEvent* wake, bool keeping,
+                                                       bool* stopping, bool* finished) {
   {
     absl::MutexLock lock(&mutex_);
     *stopping = stopping_;
@@ -90,23 +90,24 @@ std::vector<rocattach_event> FollowerKeeper::NextAdded(bool keeping, bool* stopp
   }
   // A change of the wall clock could extend a timeout based on it, and with it the stop
   // of the kept threads.
-  const bool woken = wake_.WaitFor(keeping ? kPollPeriodNs : kIdleLifeNs);
+  const bool woken = wake->WaitFor(keeping ? kPollPeriodNs : kIdleLifeNs);
   absl::MutexLock lock(&mutex_);
   *stopping = stopping_;
   *finished = !keeping && !woken && !stopping_ && added_.empty();
-  if (*finished) running_ = false;
+  if (*finished) OnThreadEnd();
   return std::exchange(added_, {});
 }
 
-void FollowerKeeper::Run() {
-  sched_param param = {};
-  param.sched_priority = 1;
-  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-  (void)pthread_setname_np(pthread_self(), "rwa-followers");
+void FollowerKeeper::OnThreadEnd() {
+  running_ = false;
+  wake_ = nullptr;
+}
+
+void FollowerKeeper::Run(WakeEvent* wake) {
   std::vector<Follower> kept;
   for (bool must_exit = false; !must_exit;) {
     bool stopping = false, finished = false;
-    const auto added = NextAdded(!kept.empty(), &stopping, &finished);
+    const auto added = NextAdded(wake, !kept.empty(), &stopping, &finished);
     if (finished) return;
     const bool let_go = stopping || Tracee::MustLetGo();
     for (const rocattach_event& event : added) Keep(event, &kept);
@@ -121,7 +122,7 @@ void FollowerKeeper::Run() {
     if (stopping) break;
   }
   absl::MutexLock lock(&mutex_);
-  running_ = false;
+  OnThreadEnd();
 }
 
 FollowerKeepers::FollowerKeepers(std::function<bool(const rocattach_event&)> is_open,
@@ -135,7 +136,7 @@ void FollowerKeepers::Add(const rocattach_event& event) {
   keepers_.Of(static_cast<pid_t>(event.pid)).Add(event);
 }
 
-// None waits for another's end before it lets its own threads go.
+// No keeper waits for another one's end before it releases its own threads.
 void FollowerKeepers::Stop() {
   std::vector<FollowerKeeper*> keepers;
   {

@@ -1,4 +1,4 @@
-// How the thread that opened a window is held until the attach is done.
+// Ways to hold the thread that opened a window until the attach is done.
 #ifndef ROCATTACH_USERSPACE_WATCH_HOLD_MODE_H_
 #define ROCATTACH_USERSPACE_WATCH_HOLD_MODE_H_
 
@@ -15,7 +15,7 @@ enum class HoldMode : uint8_t {
   kNone = 2,      // windows are reported only
 };
 absl::string_view HoldModeName(HoldMode mode);
-// One sentence on what the hold mode means for users.
+// A sentence that explains the hold mode to users.
 absl::string_view HoldModeHelp(HoldMode mode);
 
 }  // namespace rocattach

@@ -23,7 +23,7 @@
 namespace rocattach {
 namespace {
 
-// The key of a process's claim holds the exact time of its start, which only the kernel
+// The key of a process's claim contains its exact start time, which only the kernel
 // knows.
 std::optional<rocattach_process_key> FindClaim(const bpf_map* claims, pid_t pid) {
   rocattach_process_key key = {}, next = {};
@@ -49,7 +49,7 @@ std::optional<rocattach_claim> ReadClaim(const bpf_map* claims,
 
 struct KernelProbe::State {
   LoadedPrograms loaded;
-  watch_bpf* skeleton = nullptr;  // that of `loaded`
+  watch_bpf* skeleton = nullptr;  // owned by `loaded`
   ring_buffer* ring = nullptr;
   std::optional<ProbeLinks> links;
   std::optional<FollowedProcesses> followed;
@@ -57,7 +57,7 @@ struct KernelProbe::State {
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
   const rocattach_layout* layouts = nullptr;  // ROCATTACH_LAYOUTS; null: none
-  // Places in the array of calls.
+  // Slots in the array of calls.
   absl::Mutex mutex;
   std::bitset<ROCATTACH_CALLS> taken_calls ABSL_GUARDED_BY(mutex);
   size_t next_call ABSL_GUARDED_BY(mutex) = 0;
@@ -92,7 +92,7 @@ struct KernelProbe::State {
       state->urgent_consumed.fetch_add(1, std::memory_order_relaxed);
     }
     (*state->visit)(event);
-    return -EINTR;  // one record a call: ends the loop, the record counts as consumed
+    return -EINTR;  // one record per call: ends the loop; the record is consumed
   }
 };
 
@@ -144,8 +144,8 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   RETURN_IF_ERROR(MapLayouts());
   rocattach_settings& settings = state_->skeleton->bss->settings;
   settings.hold = options.hold ? 1 : 0;
-  // On a kernel that cannot run it, our own process ID is used, and holds that are in
-  // progress when the service dies last until their deadline.
+  // On a kernel that cannot run it, this process's own ID is used, and holds that are
+  // in progress when the service dies last until their deadline.
   if (features().Has(KernelFeature::kServiceEnd)) {
     LIBBPF_OPTS(bpf_test_run_opts, run);
     const int rc = bpf_prog_test_run_opts(
@@ -270,7 +270,7 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
                                 file_offsets, cookie | ROCATTACH_COOKIE_LATE);
 }
 
-// A place is not reused right after its end: the kernel side may still be looking at it.
+// A slot is not reused right after its end: the kernel side may still be reading it.
 std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
   if (!features().Has(KernelFeature::kCallStops)) return nullptr;
   State& state = *state_;
@@ -357,7 +357,7 @@ void KernelProbe::Release(const rocattach_event& window) {
 bool KernelProbe::IsOpen(const rocattach_event& event) const {
   rocattach_process_key key = {event.pid, 0, event.start_ns};
   if (event.type == ROCATTACH_EVENT_FOLLOW) {
-    // The window may be that of another process, whose memory this one shares.
+    // The window may belong to another process, with which this one shares its memory.
     key = event.follow;
   }
   rocattach_claim claim = {};
@@ -389,13 +389,13 @@ bool KernelProbe::ReadLayout(const rocattach_event& window,
                              rocattach_layout* copy) const {
   const rocattach_layout* layout = LayoutOf(window);
   if (layout == nullptr) return false;
-  // The entry may be given to another window meanwhile, which clears the time first.
+  // The entry may be reused for another window meanwhile, which clears the time first.
   auto is_whole = [layout, &window] {
     return __atomic_load_n(&layout->window_ns, __ATOMIC_ACQUIRE) == window.time_ns;
   };
   if (!is_whole()) return false;
-  // Copies no more than needed: what the held thread's CPU has written comes line by
-  // line from its cache.
+  // Copies no more than needed: each line that the held thread's CPU has written has to
+  // come from that CPU's cache.
   memcpy(copy, layout, offsetof(rocattach_layout, files));
   if (copy->count > ROCATTACH_LAYOUT_FILES) return false;
   memcpy(copy->files, layout->files, copy->count * sizeof(copy->files[0]));
@@ -406,13 +406,13 @@ bool KernelProbe::ReadLayout(const rocattach_event& window,
 void KernelProbe::SetFileKind(const rocattach_file_key& file,
                               rocattach_file_kind kind) const {
   const auto value = static_cast<uint8_t>(kind);
-  // If this fails, the file is asked about again.
+  // If this fails, the file is inspected again.
   (void)bpf_map__update_elem(state_->skeleton->maps.file_kinds, &file, sizeof(file),
                              &value, sizeof(value), BPF_ANY);
 }
 
 int KernelProbe::events_fd() const {
-  // The ring itself: waking up through an epoll descriptor around it takes longer.
+  // Uses the ring itself: waking up through an epoll descriptor takes longer.
   return bpf_map__fd(state_->skeleton->maps.events);
 }
 

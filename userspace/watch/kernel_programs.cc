@@ -90,8 +90,8 @@ absl::Status LoadFailure(absl::string_view what, int error, const std::string& l
   return ErrnoStatus(error, text);
 }
 
-// The second object has the same programs, maps and variables, so that one skeleton serves
-// both. (The compiler may order variables as it likes, but has the same reasons in both.)
+// The second object has the same programs, maps and variables, so that one skeleton
+// serves both. (The compiler may order variables freely, but does the same in both.)
 #define ROCATTACH_SAME_PLACE(section, field)                        \
   static_assert(offsetof(watch_bpf::watch_bpf__##section, field) == \
                 offsetof(watch_older_bpf::watch_older_bpf__##section, field))
@@ -108,7 +108,7 @@ ROCATTACH_SAME_PLACE(rodata, use_cookies);
 ROCATTACH_SAME_PLACE(rodata, stop_at_calls);
 #undef ROCATTACH_SAME_PLACE
 
-// Null with errno set if that fails.
+// Returns null and sets errno if that fails.
 watch_bpf* OpenPrograms(bool with_atomics) {
   if (with_atomics) return watch_bpf__open();
   auto* programs = static_cast<watch_bpf*>(calloc(1, sizeof(watch_bpf)));
@@ -128,8 +128,8 @@ watch_bpf* OpenPrograms(bool with_atomics) {
   return programs;
 }
 
-// One attempt with exactly these features: 0, or a negative errno with the messages of
-// libbpf and the verifier in `log`.
+// Tries once to load exactly these features: returns 0, or a negative errno with the
+// messages of libbpf and the verifier in `log`.
 int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loaded,
             std::string* log) {
   log->clear();
@@ -162,7 +162,7 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
   return rc;
 }
 
-// Whether the features that `feature` depends on are present.
+// True if the features that `feature` depends on are present.
 bool IsUsable(KernelFeature feature, KernelFeatures features) {
   if (feature == KernelFeature::kYieldingHold) {
     return features.Has(KernelFeature::kAtomics);
@@ -171,7 +171,7 @@ bool IsUsable(KernelFeature feature, KernelFeatures features) {
          features.Has(KernelFeature::kYieldingHold);
 }
 
-// Finds which features load by adding one after the other to those that do.
+// Finds the features that load, by adding one after the other to those that do.
 KernelFeatures FindLoadable(KernelFeatures wanted, KernelFeatures lacking,
                             std::vector<MissingFeature>* missing) {
   KernelFeatures features;

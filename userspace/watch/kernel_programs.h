@@ -15,8 +15,8 @@ struct watch_bpf;
 
 namespace rocattach {
 
-// What the programs require of a kernel beyond the minimum. A kernel that lacks one
-// loses only that one, except that layouts need the yielding hold mode, which needs
+// Features of the kernel that the programs use beyond the minimum. A kernel that lacks
+// one loses only that one, except that layouts need the yielding hold mode, which needs
 // atomics; one of the two hold modes suffices.
 enum class KernelFeature : uint8_t {
   kYieldingHold = 0,
@@ -25,7 +25,7 @@ enum class KernelFeature : uint8_t {
   kCookies = 3,     // a window event names its library copy
   kServiceEnd = 4,  // the programs notice the end of the service
   kCallStops = 5,   // a late attach stops a thread at its next call, without a hold
-  kAtomics = 6,     // the programs proper; without, those of the second object
+  kAtomics = 6,     // without it, the programs of the second object are used
 };
 // In the order in which they are tried.
 inline constexpr std::array kKernelFeatures = {
@@ -35,8 +35,8 @@ inline constexpr std::array kKernelFeatures = {
 
 struct KernelFeatureText {
   absl::string_view name;     // stable, lower case, words joined by '-'
-  absl::string_view needs;    // the kernel facility it uses
-  absl::string_view without;  // what its absence costs, a sentence
+  absl::string_view needs;    // the kernel facility that it uses
+  absl::string_view without;  // a sentence: the cost of its absence
 };
 KernelFeatureText DescribeFeature(KernelFeature feature);
 
@@ -78,18 +78,18 @@ struct LoadedPrograms {
   std::unique_ptr<watch_bpf, DestroyPrograms> skeleton;
   KernelFeatures features;  // active
   std::vector<MissingFeature> missing;
-  // The programs of hsa_init are for uprobes without perf events (Linux 6.6). Removing
-  // perf events takes 100 ms for each, one after the other; these are removed
+  // True if the programs of hsa_init are for uprobes without perf events (Linux 6.6).
+  // Removing perf events takes 100 ms for each, one after the other; these are removed
   // concurrently.
   bool multi_probes = false;
 };
 // BPF_TRACE_UPROBE_MULTI, which the headers of Linux 6.1 do not have.
 inline constexpr uint32_t kUprobeMultiAttachType = 48;
 
-// Loads the programs with those of `wanted` that this kernel has; where it has the
+// Loads the programs with those features of `wanted` that this kernel has; with the
 // yielding hold mode, the signal mode is omitted. Fails if not even the minimum loads,
-// or if there is no hold mode; errors give the kernel's reason and a remedy. Programs
-// that use one of `lacking` do not load, as on a kernel that lacks it: for tests.
+// or there is no hold mode; errors give the kernel's reason and a remedy. Programs that
+// use one of `lacking` do not load, as on a kernel that lacks it: for tests.
 absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
                                             KernelFeatures lacking);
 

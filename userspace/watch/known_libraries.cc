@@ -7,9 +7,9 @@
 namespace rocattach {
 namespace {
 
-// Events that name a removed copy may still be on their way.
+// Removed copies that are remembered: events that name them may still be on the way.
 constexpr size_t kMostRemoved = 1024;
-// Of one file.
+// Maximum number of devices of one file.
 constexpr size_t kMostDevices = 16;
 
 }  // namespace
@@ -27,7 +27,7 @@ KnownLibraries::Entry KnownLibraries::Find(const Mapping& mapping) const {
   const dev_t device = makedev(mapping.device_major, mapping.device_minor);
   absl::MutexLock lock(&mutex_);
   for (const auto& [cookie, copy] : copies_) {
-    // Inode numbers alone are the same in many containers, whose file systems all begin
+    // Inode numbers alone are the same in many containers: their file systems all begin
     // to count at the same number.
     if (copy->inode == mapping.inode && copy->hsa_init_offset >= mapping.offset &&
         copy->hsa_init_offset - mapping.offset < size &&
@@ -80,7 +80,7 @@ KnownLibraries::Mapped KnownLibraries::MappedBy(pid_t pid) {
       entry = {std::make_shared<const LibraryCopy>(std::move(found)), ++last_};
       copies_[entry.cookie] = entry.copy;
     } else if (found.mapped_device != 0 && !IsMappedAs(entry, found.mapped_device)) {
-      // It was found under its path before any process had it.
+      // The copy was found by its path before any process had mapped it.
       std::set<dev_t>& devices = mapped_devices_[entry.cookie];
       if (devices.size() < kMostDevices) devices.insert(found.mapped_device);
     }

@@ -25,16 +25,16 @@ struct LibraryLimits {
   uint32_t most_per_user = 32;
 };
 
-// Those of the search at the start, and those that a process has turned out to use
-// since: a new file, in a container or an environment that did not exist. Each has a
-// cookie, a number from 1 on that is never given to another copy. Thread-safe.
+// The copies found by the search at the start, and those that a process has turned out
+// to use since: new files, in a container or environment that did not exist. Each has a
+// cookie, a number from 1 on that no other copy ever gets. Thread-safe.
 class KnownLibraries {
  public:
   struct Entry {
     std::shared_ptr<const LibraryCopy> copy;
     uint64_t cookie = 0;
   };
-  // What a process has mapped.
+  // The copies that a process has mapped.
   struct Mapped {
     std::vector<Entry> entries;
     std::vector<RejectedLibrary> rejected;  // these cannot be probed
@@ -45,32 +45,32 @@ class KnownLibraries {
                           const LibraryLimits& later = LibraryLimits());
 
   // The copy that this mapping is a part of; no copy if it is not known. On a file
-  // system where mappings have another device than their file, it is known after
-  // MappedBy() of the process.
+  // system where mappings have another device than their file, the copy is known only
+  // after MappedBy() of the process.
   Entry Find(const Mapping& mapping) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the process has mapped; adds what is not known. Reads the files, which can
-  // take long on a network file system.
+  // Returns the copies that the process has mapped; adds unknown ones. Reads the files,
+  // which can take long on a network file system.
   Mapped MappedBy(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // The copies that were found after the start.
   std::vector<Entry> Later() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Forgets a copy; its file is closed when nobody uses the entry any more.
+  // Forgets a copy; its file is closed when its entry is no longer in use.
   void Remove(uint64_t cookie) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Also of a copy that was removed recently. Empty if the cookie is unknown.
+  // The path of a copy, also of one removed recently. Empty if the cookie is unknown.
   std::string PathOf(uint64_t cookie) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   bool HasRoom(uid_t owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Whether mappings of the copy's file have this device in /proc/PID/maps.
+  // True if mappings of the copy's file have this device in /proc/PID/maps.
   bool IsMappedAs(const Entry& entry, dev_t device) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const LibraryLimits limits_;
-  const uint64_t scanned_;  // cookies up to this one are of the search at the start
+  const uint64_t scanned_;  // cookies up to this one are from the search at the start
   mutable absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<const LibraryCopy>> copies_
       ABSL_GUARDED_BY(mutex_);
-  // Devices that mappings of a copy have been seen with, where they are not the file's
-  // own: on some file systems they differ.
+  // Devices that mappings of a copy have been seen with, other than the file's own: on
+  // some file systems they differ.
   std::map<uint64_t, std::set<dev_t>> mapped_devices_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::string> removed_ ABSL_GUARDED_BY(mutex_);  // paths
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;

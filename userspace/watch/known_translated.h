@@ -15,22 +15,22 @@
 
 namespace rocattach {
 
-// Each user has room for so many; those of one user never take the room of another's.
-// Not thread-safe.
+// Each user has room for kMostPerUser processes, and cannot take the room of another
+// one. Not thread-safe.
 class KnownTranslated {
  public:
   static constexpr size_t kMostPerUser = 1024;
 
-  // False: its user has too many now, and Trim() is to follow.
+  // False if its user has too many now: Trim() must follow.
   bool Add(const ProcessId& process, uid_t uid);
-  // Those of a user, the oldest first.
+  // The processes of a user, the oldest first.
   std::vector<ProcessId> Of(uid_t uid) const;
-  // Removes those that have ended, and the oldest ones of the user that are too many
-  // nevertheless.
+  // Removes those that have ended, and the oldest ones of the user if there still are
+  // too many.
   void Trim(uid_t uid, const std::vector<ProcessId>& ended);
-  // False if it is not known, or this copy of the runtime has been reported of it.
+  // False if it is not known, or was reported for this copy of the runtime already.
   bool Report(const ProcessId& process, uint64_t cookie);
-  // All of them, with their users.
+  // All processes, with their users.
   std::vector<std::pair<pid_t, uid_t>> All() const;
 
  private:

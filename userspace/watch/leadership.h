@@ -1,4 +1,4 @@
-// Leader and followers: which of several threads waits for the next event.
+// Leader and followers: decides which of several threads waits for the next event.
 #ifndef ROCATTACH_USERSPACE_WATCH_LEADERSHIP_H_
 #define ROCATTACH_USERSPACE_WATCH_LEADERSHIP_H_
 
@@ -14,14 +14,14 @@ namespace rocattach {
 
 // One thread at a time leads. The lead goes to the thread that has been idle for the
 // shortest time, so that few events are handled by few threads, whose caches and heaps
-// are warm. A thread that serves an event while it leads makes the others wait, so the
+// are warm. While the leader serves an event, no thread waits for the next one, so the
 // lead is taken away from it when that takes long.
 class Leadership {
  public:
   // One of the threads; used by that thread alone.
   class Member {
    public:
-    // False as well when the lead has been taken away.
+    // Also false when the lead has been taken away.
     bool leads() const { return leads_.load(std::memory_order_relaxed); }
 
    private:
@@ -38,13 +38,13 @@ class Leadership {
 
   // The leader serves an event from `now_ns` on, and does not wait for the next one.
   void BeginWork(const Member& member, uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It waits again, if it still leads.
+  // The leader waits again, if it still leads.
   void EndWork(const Member& member) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Since when nobody has waited for events; 0: somebody does.
+  // Time since which no thread has waited for events; 0: a thread does.
   uint64_t UnattendedSince() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the lead from a thread that has been serving an event since `before_ns` or
-  // earlier. True if nobody leads now, because no thread is idle.
+  // earlier. True if there is no leader now, because no thread is idle.
   bool Relieve(uint64_t before_ns) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -53,9 +53,9 @@ class Leadership {
 
   mutable absl::Mutex mutex_;
   Member* leader_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // As UnattendedSince() has it; without a leader since the last one has gone.
+  // See UnattendedSince(); without a leader, the time when the last one left.
   uint64_t unattended_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<Member*> idle_ ABSL_GUARDED_BY(mutex_);  // the last one is next
+  std::vector<Member*> idle_ ABSL_GUARDED_BY(mutex_);  // the last one leads next
 };
 
 }  // namespace rocattach

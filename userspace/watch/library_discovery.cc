@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -13,41 +12,31 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/watch/library_scanner.h"
-#include "userspace/watch/online_cpus.h"
 
 namespace rocattach {
 namespace {
 
-// While a thread is stopped: how often it is looked at.
+// Period at which a stopped thread is checked.
 constexpr absl::Duration kHoldPeriod = absl::Milliseconds(1);
 // A thread that was asked to stop does so in some microseconds, unless it has no CPU or
 // is in uninterruptible sleep.
-constexpr uint64_t kStopPatienceNs = 5'000'000;
+constexpr uint64_t kReleasePatienceNs = 5'000'000;
 
-// Housekeeping: how often processes are looked at while some are not settled, how
-// often gone files are looked for, and how often everything that is unused goes.
+// Housekeeping: period at which processes are looked at while some are not settled,
+// periods of the search for deleted files, and period of removing all that is unused.
 constexpr absl::Duration kPollPeriod = absl::Milliseconds(50);
 constexpr absl::Duration kShortestSweep = absl::Milliseconds(500);
 constexpr absl::Duration kLongestSweep = absl::Seconds(30);
 constexpr absl::Duration kUnusedPeriod = absl::Minutes(10);
-// How long it is not tried again to make room where nothing was unused, at most.
+// Longest pause in which making room is not tried again because nothing was unused.
 constexpr absl::Duration kLongestRoomPause = absl::Seconds(5);
 
-// Between looks at all processes: whoever makes records be lost all the time must not have
-// others read all the time.
+// Minimum time between looks at all processes: a user who causes losses of records all
+// the time must not cause constant reading for others.
 constexpr uint64_t kLookPauseNs = 100'000'000;
-
-// Above the threads that serve windows: a thread that loads the runtime runs towards
-// hsa_init meanwhile.
-void BecomeRealtime(int priority, const char* name) {
-  sched_param param = {};
-  param.sched_priority = priority;
-  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-  (void)pthread_setname_np(pthread_self(), name);
-}
 
 }  // namespace
 
@@ -69,11 +58,11 @@ absl::StatusOr<std::unique_ptr<LibraryDiscovery>> LibraryDiscovery::Start(
   }
   raw->housekeeper_ = std::thread([raw] {
     raw->KeepHouse();
-    raw->NoteEnded();
+    raw->OnThreadEnd();
   });
   raw->reader_ = std::thread([raw] {
     raw->ReadRecords();
-    raw->NoteEnded();
+    raw->OnThreadEnd();
   });
   return discovery;
 }
@@ -82,7 +71,7 @@ LibraryDiscovery::~LibraryDiscovery() {
   (void)Stop(absl::InfiniteDuration());
 }
 
-void LibraryDiscovery::NoteEnded() {
+void LibraryDiscovery::OnThreadEnd() {
   absl::MutexLock lock(&mutex_);
   --running_;
   changed_.SignalAll();
@@ -118,8 +107,10 @@ bool LibraryDiscovery::Stop(absl::Duration patience) {
     const auto spent = absl::Nanoseconds(ElapsedNs(begin_ns, BootNs()));
     return std::max(patience - spent, absl::ZeroDuration());
   };
-  ended &= holders_.Stop(left());
-  return readers_.Stop(left()) && ended;
+  for (UserThreads* threads : {&holders_, &probers_, &readers_}) {
+    ended &= threads->Stop(left());
+  }
+  return ended;
 }
 
 void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
@@ -135,7 +126,7 @@ void LibraryDiscovery::Forget(const std::vector<uint64_t>& cookies) {
 
 void LibraryDiscovery::ReadRecords() {
   reader_thread_.Adopt();
-  BecomeRealtime(2, "rwa-discovery");
+  (void)BecomeRealtime(kHoldPriority, "rwa-discovery");
   std::vector<pollfd> fds;
   while (!IsStopping()) {
     if (processors_changed_.exchange(false)) {
@@ -163,7 +154,7 @@ void LibraryDiscovery::ReadRecords() {
 
 void LibraryDiscovery::FollowProcessors() {
   const absl::StatusOr<bool> changed = events_->FollowProcessors();
-  // One that cannot have a ring is as if all of its records were lost.
+  // A processor that cannot have a ring counts as if all of its records were lost.
   if (!changed.ok()) ++unseen_;
   if (changed.ok() && !*changed) return;
   absl::MutexLock lock(&mutex_);
@@ -181,29 +172,29 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
     auto file = files_.find(key);
     if (file != files_.end() && file->second.armed) return;
   }
-  // What follows reads the process, and this thread serves all users.
-  if (uid != 0 && !mapping_rate_.Take(uid, BootNs())) {
+  // The rest reads the process, and this thread serves all users.
+  if (uid != 0 && !mapping_rate_.Allow(uid, BootNs())) {
     if (!LookLater(event.pid, uid, /*is_wanted=*/false)) {
       expected_->Add(event.pid);
-      expected_->NoteNotProbed(event.pid, MissReason::kNotProbed);
+      expected_->OnNotProbed(event.pid, MissReason::kNotProbed);
     }
     return;
   }
   if (!IsWanted(event.pid)) return;
-  // First: the thread runs on meanwhile.
+  // First, because the thread runs on meanwhile.
   if (options_.hold) StartHold(event, uid, key);
   expected_->Add(event.pid);
   absl::MutexLock lock(&mutex_);
   File& file = files_[key];
   if (file.armed) {
-    // Meanwhile.
-    expected_->NoteProbed(event.pid);
+    // It was armed meanwhile.
+    expected_->OnProbed(event.pid);
     return;
   }
   file.path = event.path;
   auto [loaders, is_new] = file.loaders.try_emplace(uid);
   loaders->second.insert(event.pid);
-  if (is_new && !readers_.Run(uid, [this, uid, key] { ArmFor(uid, key); })) {
+  if (is_new && !probers_.Run(uid, [this, uid, key] { ArmFor(uid, key); })) {
     file.loaders.erase(loaders);
     if (file.loaders.empty()) files_.erase(key);
   }
@@ -213,7 +204,7 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
 
 void LibraryDiscovery::StartHold(const MmapEvent& event, uid_t uid,
                                  const FileKey& file) {
-  if (uid != 0 && !rate_.Take(uid, BootNs())) return;
+  if (uid != 0 && !rate_.Allow(uid, BootNs())) return;
   const uint64_t deadline_ns =
       BootNs() + uint64_t{options_.hold_timeout_msec} * 1'000'000;
   absl::MutexLock lock(&mutex_);
@@ -222,7 +213,9 @@ void LibraryDiscovery::StartHold(const MmapEvent& event, uid_t uid,
   if (!holds_.insert(hold).second) return;
   const auto task = [this, hold, tid = event.tid, deadline_ns] {
     const auto& [pid, key] = hold;
-    std::thread([&, pid = pid, key = key] { Hold(pid, tid, key, deadline_ns); }).join();
+    TaskThread thread(kHoldPriority, "rwa-hold",
+                      [&, pid = pid, key = key] { Hold(pid, tid, key, deadline_ns); });
+    thread.join();
     absl::MutexLock end(&mutex_);
     holds_.erase(hold);
   };
@@ -236,9 +229,8 @@ bool LibraryDiscovery::IsSettled(const FileKey& file) const {
 
 void LibraryDiscovery::Hold(pid_t pid, pid_t tid, const FileKey& file,
                             uint64_t deadline_ns) {
-  BecomeRealtime(2, "rwa-hold");
   Tracee tracee;
-  // It may have waited for others of its user. A process that somebody else traces is
+  // This may have waited for others of its user. A process that is traced already is
   // left alone, and so is one that has ended.
   if (BootNs() >= deadline_ns || !tracee.Seize(pid, tid).ok()) return;
   if (!tracee.Interrupt().ok()) return;
@@ -254,7 +246,7 @@ void LibraryDiscovery::Hold(pid_t pid, pid_t tid, const FileKey& file,
   }
   if (!settled && !tracee.HasEnded()) ++deadlines_;
   // If it does not stop, the end of this thread releases it.
-  (void)tracee.TryRelease(kStopPatienceNs);
+  (void)tracee.TryRelease(kReleasePatienceNs);
 }
 
 LibraryDiscoveryOptions::Armed LibraryDiscovery::ArmThroughOne(uid_t uid,
@@ -292,7 +284,6 @@ LibraryDiscoveryOptions::Armed LibraryDiscovery::ArmThroughOne(uid_t uid,
 }
 
 void LibraryDiscovery::ArmFor(uid_t uid, const FileKey& key) {
-  BecomeRealtime(1, "rwa-probe");
   uint64_t forgotten = 0;
   const LibraryDiscoveryOptions::Armed armed = ArmThroughOne(uid, key, &forgotten);
   const bool complete =
@@ -306,24 +297,23 @@ void LibraryDiscovery::ArmFor(uid_t uid, const FileKey& key) {
       file.armed = true;
       file.cookies = armed.cookies;
     } else if (!file.armed && file.loaders.empty()) {
-      // Looked at again when it is mapped the next time.
+      // The file is looked at again when it is mapped the next time.
       files_.erase(key);
     }
-    for (pid_t pid : loaders) NoteArmed(pid, armed);
+    for (pid_t pid : loaders) OnArmed(pid, armed);
     changed_.SignalAll();
   }
 }
 
-void LibraryDiscovery::NoteArmed(pid_t pid,
-                                 const LibraryDiscoveryOptions::Armed& armed) {
+void LibraryDiscovery::OnArmed(pid_t pid, const LibraryDiscoveryOptions::Armed& armed) {
   if (armed.without_room) {
-    expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
+    expected_->OnNotProbed(pid, MissReason::kTooManyCopies);
   } else if (armed.rejected) {
-    expected_->NoteNotProbed(pid, MissReason::kNotProbed);
+    expected_->OnNotProbed(pid, MissReason::kNotProbed);
   } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(pid)) {
     expected_->Dismiss(pid);
   } else {
-    expected_->NoteProbed(pid);
+    expected_->OnProbed(pid);
   }
 }
 
@@ -337,7 +327,7 @@ bool LibraryDiscovery::LoadsAnother(pid_t pid) const {
 
 LibraryDiscoveryOptions::Armed LibraryDiscovery::Arm(pid_t pid) {
   LibraryDiscoveryOptions::Armed armed = options_.arm(pid);
-  // The first try may have been answered by a look at processes that was older.
+  // The first request may have been served by a look at processes that began before it.
   for (int i = 0; i < 2 && armed.without_room && MakeRoom(); ++i) {
     armed = options_.arm(pid);
   }
@@ -356,11 +346,11 @@ bool LibraryDiscovery::MakeRoom() {
          !stopping_;
 }
 
-void LibraryDiscovery::NoteRoomMade(bool removed) {
+void LibraryDiscovery::OnRoomMade(bool removed) {
   absl::MutexLock lock(&mutex_);
   room_wanted_ = false;
   ++room_made_;
-  // Whoever has all probes in use must not keep the housekeeper busy.
+  // A user who keeps all probes in use must not keep the housekeeper busy.
   room_pause_ = removed ? kPollPeriod : std::min(room_pause_ * 2, kLongestRoomPause);
   no_room_until_ns_ =
       removed ? 0
@@ -396,16 +386,16 @@ bool LibraryDiscovery::LookLater(pid_t pid, uid_t uid, bool is_wanted) {
 void LibraryDiscovery::LookAt(pid_t pid) {
   const LibraryDiscoveryOptions::Armed armed = Arm(pid);
   if (armed.cookies.empty() && !armed.rejected && !armed.without_room) return;
-  // What has a window, or has not started its runtime, is settled at once.
+  // A process that has a window, or has not started its runtime, is settled at once.
   expected_->Add(pid);
   if (armed.without_room) {
-    expected_->NoteNotProbed(pid, MissReason::kTooManyCopies);
+    expected_->OnNotProbed(pid, MissReason::kTooManyCopies);
   } else {
-    expected_->NoteProbed(pid);
+    expected_->OnProbed(pid);
   }
 }
 
-// Each is read on a thread of its user; one that is still being read is not read twice.
+// Each is read on a thread of its user; none is read twice at the same time.
 void LibraryDiscovery::PollExpected() {
   for (pid_t pid : expected_->Open()) {
     const auto settle = [this, pid] {
@@ -462,12 +452,12 @@ void LibraryDiscovery::KeepHouse() {
     if (now < next_sweep && !room_wanted) continue;
     const bool unused = now >= next_unused || room_wanted;
     if (unused) next_unused = now + kUnusedPeriod;
-    // Files that are gone and still in use are looked at less and less often.
+    // Deleted files that are still in use are looked at less and less often.
     const bool removed = options_.sweep(
         unused, [this](const std::vector<uint64_t>& cookies) { Forget(cookies); });
     period = removed ? kShortestSweep : std::min(period * 2, kLongestSweep);
     next_sweep = now + period;
-    if (room_wanted) NoteRoomMade(removed);
+    if (room_wanted) OnRoomMade(removed);
   }
 }
 

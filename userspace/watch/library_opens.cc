@@ -10,8 +10,8 @@
 
 namespace rocattach {
 
-// Without a descriptor in each notification, which would keep a file system from being
-// unmounted while it waits to be read.
+// Notifications contain no descriptors, because these would keep a file system from
+// being unmounted until they are read.
 LibraryOpens::LibraryOpens()
     : fd_(fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_CLOEXEC | FAN_NONBLOCK,
                         O_RDONLY)) {

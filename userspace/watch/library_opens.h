@@ -1,5 +1,5 @@
-// The kernel's notifications that a process opens one of some files (fanotify). Nothing
-// else on the machine is affected.
+// The kernel's notifications that a process opens one of certain files (fanotify). They
+// affect nothing else on the machine.
 #ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_OPENS_H_
 #define ROCATTACH_USERSPACE_WATCH_LIBRARY_OPENS_H_
 
@@ -15,8 +15,8 @@
 
 namespace rocattach {
 
-// Passes the processes of some notifications, as the kernel writes them, to `visit`.
-// False if it could not store others: processes may have gone unseen.
+// Calls `visit` with the processes of some notifications, given in the kernel's format.
+// False if the kernel could not store others: processes may have gone unseen.
 bool VisitOpens(absl::Span<const char> notifications,
                 const std::function<void(pid_t)>& visit);
 
@@ -24,16 +24,16 @@ class LibraryOpens {
  public:
   // Needs CAP_SYS_ADMIN.
   LibraryOpens();
-  // Of another source than the kernel, for tests; it must not block.
+  // Uses another source than the kernel, for tests; it must not block.
   explicit LibraryOpens(UniqueFd notifications) : fd_(std::move(notifications)) {}
-  // Why there are none.
+  // Why there are no notifications.
   absl::Status status() const { return status_; }
 
-  // Any thread. Until the end; a file that is deleted needs no removal.
+  // Any thread. The file stays added until the end, or until it is deleted.
   absl::Status Add(const CheckedFile& file);
-  // Readable when some wait; -1: there are none.
+  // Readable when notifications are pending; -1: there are none.
   int fd() const { return fd_.get(); }
-  // Reads some of them; what else waits keeps fd() readable. As VisitOpens().
+  // Reads some of them; others that are left keep fd() readable. As VisitOpens().
   bool Read(const std::function<void(pid_t)>& visit) const;
 
  private:

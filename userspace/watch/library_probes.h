@@ -1,4 +1,4 @@
-// Probes on hsa_init, as whoever finds the library copies sees them.
+// Probes on hsa_init, as seen by the code that finds library copies.
 #ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_PROBES_H_
 #define ROCATTACH_USERSPACE_WATCH_LIBRARY_PROBES_H_
 
@@ -16,11 +16,11 @@ class LibraryProbes {
   virtual ~LibraryProbes() = default;
 
   // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
-  // and future processes. `cookie` comes back in the events. A path that another user
-  // could turn to another file must be one of CheckedFile::ProbePath().
+  // and future processes. `cookie` is part of the events. A path that another user
+  // could redirect to another file must be one from CheckedFile::ProbePath().
   virtual absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                                   uint64_t cookie) = 0;
-  // Takes away what AddLibrary() put in place with these cookies. Takes some 100 ms,
+  // Removes the probes that AddLibrary() has set with these cookies. Takes some 100 ms,
   // however many they are.
   virtual void RemoveLibraries(const std::vector<uint64_t>& cookies) = 0;
 };

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "injector/function_offset.h"
@@ -28,27 +30,27 @@
 namespace rocattach {
 namespace {
 
-// Any user can have files with such names.
+// Limited, because any user can have files with such names.
 constexpr size_t kMostRejected = 64;
 
-// Of all processes; it takes some milliseconds.
+// Time limit for the scan of all processes, which takes some milliseconds.
 constexpr absl::Duration kScanPatience = absl::Seconds(2);
 constexpr int kReadersPerUser = 2;
 
-// No loader takes anything else.
+// Loaders accept only ELF files.
 bool IsElf(int fd) {
   char magic[SELFMAG];
   return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
          memcmp(magic, ELFMAG, sizeof(magic)) == 0;
 }
 
-// `found`: of hsa_init in this file.
+// `found`: the result of the search for hsa_init in this file.
 bool MayBeRuntime(int fd, const absl::Status& found) {
   return found.ok() || (!absl::IsNotFound(found) && IsElf(fd));
 }
 
-// Collects files by inode; remembers what each process maps. Thread-safe: a process can
-// keep the thread that reads it, and its files, waiting, which costs the others nothing.
+// Collects files by inode; remembers what each process maps. Thread-safe, because a
+// process that blocks the thread that reads it and its files must not delay the others.
 class Collection {
  public:
   explicit Collection(const LibraryScanOptions& options)
@@ -85,8 +87,8 @@ class Collection {
     }
   }
 
-  // What has been found so far, and what exceeded the limits.
-  LibraryScan Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+  // Returns what has been found so far, and what exceeded the limits.
+  LibraryScan Result() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     LibraryScan scan;
     for (const Key& key : order_) scan.copies.push_back(copies_.at(key));
@@ -106,12 +108,12 @@ class Collection {
  private:
   using Key = std::pair<dev_t, ino_t>;
 
-  // It has been looked at, or left out.
+  // True if the file has been looked at, or left out.
   bool IsKnown(const Key& key) const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return seen_.count(key) > 0;
   }
-  // Whether the limits allow one more copy of this user, which is counted then.
+  // True if the limits allow one more copy of this user, which is then counted.
   bool MakeRoom(const Key& key, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const bool in_all = most_ == 0 || taken_ < most_;
@@ -172,8 +174,8 @@ void AddGlob(const std::string& pattern, bool named, Collection* collection) {
   globfree(&found);
 }
 
-// A library that a process has mapped, whatever its mount namespace or whether its file
-// has been deleted since: map_files leads to exactly that file.
+// Adds the runtimes that a process has mapped, in any mount namespace, and even if a
+// file has been deleted since: map_files leads to exactly that file.
 void AddMapped(pid_t pid, Collection* collection) {
   auto maps = Maps::Read(pid);
   if (!maps.ok()) return;  // gone, or a kernel thread
@@ -188,7 +190,7 @@ void AddMapped(pid_t pid, Collection* collection) {
         absl::StrCat("/proc/", pid, "/map_files/", absl::Hex(mapping.start.value()),
                      "-", absl::Hex(mapping.end.value()));
     // The process's user controls what is at the path; if that is not the mapped file,
-    // the mapped file counts.
+    // the mapped file is used.
     struct stat info;
     const bool same = !mapping.deleted && stat(plain.c_str(), &info) == 0 &&
                       info.st_ino == mapping.inode;
@@ -197,7 +199,7 @@ void AddMapped(pid_t pid, Collection* collection) {
   }
 }
 
-// Those that have not been read within kScanPatience are named.
+// Processes that have not been read within kScanPatience are reported by name.
 void AddAllMapped(const std::shared_ptr<Collection>& collection) {
   UserThreads threads("rwa-scan", kReadersPerUser);
   const std::set<pid_t> unread =
@@ -262,7 +264,19 @@ LibraryScan ScanLibraries(const LibraryScanOptions& options) {
   } else {
     for (pid_t pid : options.processes) AddMapped(pid, collection.get());
   }
-  return collection->Take();
+  return collection->Result();
+}
+
+std::vector<std::string> LibraryPathDirectories() {
+  const char* path = getenv("LD_LIBRARY_PATH");
+  if (path == nullptr) return {};
+  return absl::StrSplit(path, ':', absl::SkipEmpty());
+}
+
+std::vector<std::string> LibraryPathPlaces() {
+  std::vector<std::string> places = LibraryPathDirectories();
+  for (std::string& place : places) absl::StrAppend(&place, "/libhsa-runtime64*.so*");
+  return places;
 }
 
 }  // namespace rocattach

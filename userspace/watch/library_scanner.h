@@ -1,4 +1,4 @@
-// Finding every copy of the HSA runtime on the machine.
+// Finds every copy of the HSA runtime on the machine.
 #ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_SCANNER_H_
 #define ROCATTACH_USERSPACE_WATCH_LIBRARY_SCANNER_H_
 
@@ -33,11 +33,11 @@ struct LibraryCopy {
 struct RejectedLibrary {
   std::string path;
   std::string reason;
-  // It may be a runtime all the same: windows of processes that start it are missed.
+  // True if it may be a runtime nevertheless: its processes' windows are then missed.
   bool may_be_runtime = true;
 };
 
-// Whether the file at `path` is this one, and no runtime.
+// True if the file at `path` still is this one, and is no runtime.
 bool IsForeignFile(const std::string& path, dev_t device, ino_t inode);
 
 struct LibraryScan {
@@ -45,14 +45,14 @@ struct LibraryScan {
   std::vector<RejectedLibrary> rejected;
 };
 
-// Where to look besides mapped files.
+// Places to search besides mapped files.
 struct LibraryScanOptions {
   // Files or directories named by the user.
   std::vector<std::string> extra_paths;
   // Globs of usual places; the default covers distributions, /opt/rocm*, wheels.
   std::vector<std::string> usual_places = DefaultLibraryPlaces();
   bool scan_mapped = true;
-  // Without scan_mapped: the processes whose mapped files are looked at.
+  // Without scan_mapped: the processes whose mapped files are searched.
   std::vector<pid_t> processes;
   // Each copy costs a probe. Limits on copies that are not named in extra_paths: in
   // all, and for files of one user other than root. 0: no limit.
@@ -67,6 +67,13 @@ bool LooksLikeHsaRuntime(absl::string_view path);
 
 // Searches /proc/*/maps and the usual places.
 LibraryScan ScanLibraries(const LibraryScanOptions& options);
+
+// The directories of LD_LIBRARY_PATH in this program's environment, in order: programs
+// that are started from the same shell find their libraries there.
+std::vector<std::string> LibraryPathDirectories();
+
+// The globs for HSA runtimes in these directories, for LibraryScanOptions.
+std::vector<std::string> LibraryPathPlaces();
 
 }  // namespace rocattach
 

@@ -23,7 +23,7 @@ class LibraryWatch {
   LibraryWatch();
   // Watches `file` under this number.
   void Add(size_t number, const CheckedFile& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Watches it no more.
+  // Stops watching it.
   void Remove(size_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   // Readable when files have been written; -1 without inotify.
   int fd() const { return fd_.get(); }
@@ -33,7 +33,7 @@ class LibraryWatch {
  private:
   UniqueFd fd_;
   absl::Mutex mutex_;
-  // By the kernel's number of the watch.
+  // By the kernel's watch descriptor.
   std::map<int, size_t> numbers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,7 @@
 
 namespace rocattach {
 
-void LookQueue::Note(pid_t pid, uid_t uid, Cause cause, uint64_t now_ns) {
+void LookQueue::RequestLook(pid_t pid, uid_t uid, Cause cause, uint64_t now_ns) {
   const bool mapped = cause == Cause::kMapped;
   const uint64_t wanted_ns = mapped ? now_ns : now_ns + kPauseNs;
   const auto found = waiting_.find(pid);
@@ -16,13 +16,13 @@ void LookQueue::Note(pid_t pid, uid_t uid, Cause cause, uint64_t now_ns) {
     }
     const bool is_free = uid == 0 || cause == Cause::kOthers;
     const uint64_t earliest_ns = is_free ? now_ns : Pay(&user, now_ns);
-    Add({.look = {.pid = pid, .uid = uid, .noted_ns = now_ns, .mapped = mapped},
+    Add({.look = {.pid = pid, .uid = uid, .requested_ns = now_ns, .mapped = mapped},
          .due_ns = std::max(wanted_ns, earliest_ns),
          .earliest_ns = earliest_ns});
     return;
   }
   Waiting& waiting = found->second;
-  waiting.look.noted_ns = now_ns;
+  waiting.look.requested_ns = now_ns;
   waiting.look.mapped |= mapped;
   const uint64_t due_ns = std::max(wanted_ns, waiting.earliest_ns);
   if (due_ns >= waiting.due_ns) return;

@@ -8,16 +8,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "userspace/base/errno_status.h"
+#include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/watch/online_cpus.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kHeaderBytes = 4096;
 
 // Layout of PERF_RECORD_MMAP2 without build ids: perf_event_open(2).
 struct Mmap2Record {
@@ -47,6 +51,16 @@ int OpenSideBand(int cpu, uint32_t bytes) {
   attr.wakeup_watermark = bytes;
   return static_cast<int>(
       syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+}
+
+constexpr char kOnline[] = "/sys/devices/system/cpu/online";
+constexpr size_t kMostBytes = 64 << 10;
+// The largest CONFIG_NR_CPUS.
+constexpr int kMostCpus = 8192;
+
+bool ParseNumber(absl::string_view text, int* number) {
+  return !text.empty() && absl::SimpleAtoi(text, number) && *number >= 0 &&
+         *number < kMostCpus;
 }
 
 }  // namespace
@@ -102,7 +116,7 @@ void ReadMmapRecords(absl::Span<const uint8_t> ring, uint64_t tail, uint64_t hea
 }
 
 absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::Open() {
-  // Without them, the kernel has to wake us for each mapping.
+  // Without wake-ups, the kernel has to wake this process for each mapping.
   absl::StatusOr<std::unique_ptr<MmapWakeups>> wakeups = MmapWakeups::Open();
   return OpenWith({.open = OpenSideBand, .online = ReadOnlineCpus},
                   wakeups.ok() ? *std::move(wakeups) : nullptr);
@@ -124,7 +138,7 @@ absl::StatusOr<bool> MmapEvents::Add(int cpu) {
     return ErrnoStatus(errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
                                            ") failed; it needs CAP_PERFMON or root"));
   }
-  void* base = mmap(nullptr, kPageBytes + kDataBytes, PROT_READ | PROT_WRITE,
+  void* base = mmap(nullptr, kHeaderBytes + kDataBytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED, ring.fd.get(), 0);
   if (base == MAP_FAILED) {
     return ErrnoStatus(errno, absl::StrCat("mmap(perf ring, cpu ", cpu, ") failed"));
@@ -144,7 +158,7 @@ absl::StatusOr<bool> MmapEvents::FollowProcessors() {
       ++ring;
       continue;
     }
-    munmap(ring->second.base, kPageBytes + kDataBytes);
+    munmap(ring->second.base, kHeaderBytes + kDataBytes);
     ring = rings_.erase(ring);
     changed = true;
   }
@@ -160,7 +174,7 @@ absl::StatusOr<bool> MmapEvents::FollowProcessors() {
 }
 
 MmapEvents::~MmapEvents() {
-  for (auto& [cpu, ring] : rings_) munmap(ring.base, kPageBytes + kDataBytes);
+  for (auto& [cpu, ring] : rings_) munmap(ring.base, kHeaderBytes + kDataBytes);
 }
 
 std::vector<int> MmapEvents::fds() const {
@@ -171,7 +185,7 @@ std::vector<int> MmapEvents::fds() const {
 }
 
 void MmapEvents::Read(const std::function<void(const MmapEvent&)>& visit) {
-  // First: a wake-up that comes meanwhile is for a record that may not be read here.
+  // First: a later wake-up may be for a record that is not read here any more.
   if (wakeups_ != nullptr) wakeups_->Clear();
   for (const auto& [cpu, ring] : rings_) ReadRing(ring, visit);
 }
@@ -180,9 +194,38 @@ void MmapEvents::ReadRing(const Ring& ring,
                           const std::function<void(const MmapEvent&)>& visit) {
   auto* page = reinterpret_cast<perf_event_mmap_page*>(ring.base);
   const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
-  ReadMmapRecords(absl::MakeConstSpan(ring.base + kPageBytes, kDataBytes),
+  ReadMmapRecords(absl::MakeConstSpan(ring.base + kHeaderBytes, kDataBytes),
                   page->data_tail, head, visit, &lost_);
   __atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
+}
+
+std::optional<std::vector<int>> ParseCpuList(absl::string_view text) {
+  (void)absl::ConsumeSuffix(&text, "\n");
+  std::vector<int> cpus;
+  int next = 0;
+  for (absl::string_view range : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(range, absl::MaxSplits('-', 1));
+    int first = 0;
+    if (!ParseNumber(ends.first, &first) || first < next) return std::nullopt;
+    int last = first;
+    if (range.size() != ends.first.size() &&
+        (!ParseNumber(ends.second, &last) || last < first)) {
+      return std::nullopt;
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    next = last + 1;
+  }
+  return cpus;
+}
+
+std::vector<int> ReadOnlineCpus() {
+  if (const auto text = ReadFile(kOnline, kMostBytes); text.ok()) {
+    if (auto cpus = ParseCpuList(*text); cpus.has_value()) return *std::move(cpus);
+  }
+  std::vector<int> all(std::max(0L, sysconf(_SC_NPROCESSORS_CONF)));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 }  // namespace rocattach

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@
 
 namespace rocattach {
 
-// A process has mapped a part of a file executable.
+// An executable mapping of a part of a file, made by a process.
 struct MmapEvent {
   pid_t pid = 0;
   pid_t tid = 0;
@@ -32,33 +33,33 @@ struct MmapEvent {
   uint32_t device_major = 0;
   uint32_t device_minor = 0;
   uint64_t inode = 0;
-  std::string path;  // as the process's mount namespace has it
+  std::string path;  // in the process's mount namespace
 };
 
 // Parses one PERF_RECORD_MMAP2 (header included); false if it is another record or
 // malformed.
 bool ParseMmapRecord(absl::Span<const uint8_t> record, MmapEvent* event);
 
-// Passes the mappings among the records between two positions of a ring to `visit`, and
-// adds what the kernel says that it could not store to `lost`. `ring` has a multiple of
-// eight bytes. What no kernel writes ends the reading.
+// Calls `visit` with the mappings among the records between two positions of a ring,
+// and adds the number of records that the kernel could not store to `lost`. The size of
+// `ring` is a multiple of eight. Reading ends at anything that no kernel writes.
 void ReadMmapRecords(absl::Span<const uint8_t> ring, uint64_t tail, uint64_t head,
                      const std::function<void(const MmapEvent&)>& visit,
                      uint64_t* lost);
 
-// One ring for each processor that runs. Not thread-safe.
+// One ring for each processor that is online. Not thread-safe.
 class MmapEvents {
  public:
-  static constexpr size_t kDataBytes = 64 * 4096;  // of a ring, behind its first page
+  static constexpr size_t kDataBytes = 64 * 4096;  // per ring, after its first page
 
   struct Functions {
-    // A descriptor of the records of one processor, which is readable when so many bytes
-    // wait; negative: errno has the reason, ENODEV if the processor does not run.
+    // Opens one processor's records: a descriptor that is readable when this many bytes
+    // are pending, or negative with errno, which is ENODEV for an offline processor.
     std::function<int(int cpu, uint32_t bytes)> open;
     std::function<std::vector<int>()> online;
   };
-  // Needs CAP_PERFMON (or root). Where the kernel can tell which mappings are of a file
-  // named like the HSA runtime, only those make fds() readable, or a ring that is half
+  // Needs CAP_PERFMON (or root). If the kernel can tell which mappings are of a file
+  // named like the HSA runtime, only these make fds() readable, or a ring that is half
   // full: all others wait until then.
   static absl::StatusOr<std::unique_ptr<MmapEvents>> Open();
   // `wakeups` may be null: then each mapping makes fds() readable.
@@ -68,15 +69,15 @@ class MmapEvents {
   MmapEvents(const MmapEvents&) = delete;
   MmapEvents& operator=(const MmapEvents&) = delete;
 
-  // Readable when records wait: one descriptor per processor, and that of the wake-ups.
+  // Readable when records are pending: a descriptor per processor, and the wake-ups'.
   std::vector<int> fds() const;
-  // Processors have begun or ceased to run: true if fds() has changed. What was mapped
-  // on a new one before this call is not known. The first error is returned after all
-  // have been tried.
+  // Follows processors that went online or offline; true if fds() has changed. What was
+  // mapped on a new one before this call is not known. The first error is returned
+  // after all have been tried.
   absl::StatusOr<bool> FollowProcessors();
-  // Passes the records since the last call to `visit`.
+  // Calls `visit` with the records since the last call.
   void Read(const std::function<void(const MmapEvent&)>& visit);
-  // Records that the kernel could not store: processes may have gone unseen.
+  // Number of records that the kernel could not store: processes may have gone unseen.
   uint64_t lost() const { return lost_; }
 
  private:
@@ -86,7 +87,7 @@ class MmapEvents {
   };
   MmapEvents(Functions functions, std::unique_ptr<MmapWakeups> wakeups)
       : functions_(std::move(functions)), wakeups_(std::move(wakeups)) {}
-  // False if it does not run.
+  // False if the processor is offline.
   absl::StatusOr<bool> Add(int cpu);
   void ReadRing(const Ring& ring, const std::function<void(const MmapEvent&)>& visit);
 
@@ -95,6 +96,14 @@ class MmapEvents {
   std::map<int, Ring> rings_;                   // by processor
   uint64_t lost_ = 0;
 };
+
+// Parses the kernel's list of processors, "0-3,8,10-11", in ascending order. Unset if
+// it is malformed, or names processors that Linux cannot have.
+std::optional<std::vector<int>> ParseCpuList(absl::string_view text);
+
+// The processors that are online, from sysfs. If that cannot be read, all processors
+// that are configured.
+std::vector<int> ReadOnlineCpus();
 
 }  // namespace rocattach
 

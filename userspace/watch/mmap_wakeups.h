@@ -8,10 +8,10 @@
 
 namespace rocattach {
 
-// Owns the program bpf/mapped.bpf.c, which is attached as long as this exists.
+// Owns the program bpf/mapped.bpf.c, which is attached as long as this object exists.
 class MmapWakeups {
  public:
-  // Fails where the kernel cannot attach a program to the end of perf_event_mmap(), as
+  // Fails if the kernel cannot attach a program to the end of perf_event_mmap(), as
   // before Linux 5.5, without function tracing, or when it is locked down.
   static absl::StatusOr<std::unique_ptr<MmapWakeups>> Open();
   virtual ~MmapWakeups() = default;

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,9 +11,10 @@
 
 namespace rocattach {
 
-// For objects with a thread that traces for longer than one attach. A process can keep
-// such a thread waiting, and nobody else can release what the thread has stopped: so
-// each process has its own. One that is idle() serves the next process. Not thread-safe.
+// For objects with a thread that traces for longer than one attach. A process can block
+// such a thread, and no other thread can release what it has stopped: so each process
+// has its own object. An idle() one serves the next process; further idle ones are
+// destroyed then. Not thread-safe.
 template <typename T>
 class PerProcess {
  public:
@@ -23,13 +23,17 @@ class PerProcess {
 
   T& Of(pid_t pid) {
     if (const auto found = all_.find(pid); found != all_.end()) return *found->second;
-    const auto idle = std::find_if(all_.begin(), all_.end(), [](const auto& entry) {
-      return entry.second->idle();
-    });
-    if (idle == all_.end()) return *all_.emplace(pid, make_()).first->second;
-    auto entry = all_.extract(idle);
-    entry.key() = pid;
-    return *all_.insert(std::move(entry)).position->second;
+    std::unique_ptr<T> object;
+    for (auto at = all_.begin(); at != all_.end();) {
+      if (!at->second->idle()) {
+        ++at;
+        continue;
+      }
+      if (object == nullptr) object = std::move(at->second);
+      at = all_.erase(at);
+    }
+    if (object == nullptr) object = make_();
+    return *all_.emplace(pid, std::move(object)).first->second;
   }
   template <typename Function>
   void ForEach(Function function) const {

@@ -62,7 +62,7 @@ std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,
   for (const std::string& glob : rules.deny) {
     if (MatchesProcess(glob, process)) return decision;
   }
-  // Unknown names can only add matches: to the denials, and to what is allowed.
+  // Unknown names can only add matches, both of denials and of what is allowed.
   if (!rules.deny.empty() || !decision.allowed) return std::nullopt;
   return decision;
 }

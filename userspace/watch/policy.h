@@ -1,4 +1,4 @@
-// Which processes may be attached to. Decided before anything is done to them.
+// Decides which processes may be attached to, before anything is done to them.
 #ifndef ROCATTACH_USERSPACE_WATCH_POLICY_H_
 #define ROCATTACH_USERSPACE_WATCH_POLICY_H_
 
@@ -13,9 +13,9 @@
 
 namespace rocattach {
 
-// What the user requested. An empty allow list allows everything; a deny always wins.
+// The user's rules. An empty allow list allows everything; a deny always wins.
 struct PolicyRules {
-  // Shell globs against the command name, the executable's path and its last part.
+  // Shell globs for the command name, the executable's path and its last part.
   std::vector<std::string> allow;
   std::vector<std::string> deny;
   std::optional<uid_t> only_uid;
@@ -29,9 +29,9 @@ struct PolicyDecision {
 
 PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process);
 
-// The same from what is known without inspecting the process: its effective user, its
+// The same from facts that need no inspection of the process: its effective user, its
 // command name (that of its first thread), and its executable's path if not empty.
-// Empty if that is not enough.
+// Unset if these are not enough.
 std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,
                                            absl::string_view comm,
                                            absl::string_view executable = {});

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
@@ -52,7 +52,7 @@ void Preseizer::Serve(Window window, AttachRequest request, Done done) {
     absl::MutexLock lock(&mutex_);
     refused = tracers_.Of(pid).Serve(std::move(window), std::move(request), done);
   }
-  // Without the lock: it may read the process, which can keep it waiting.
+  // Without the lock: it may read the process, which can block it.
   if (refused.has_value()) done(*std::move(refused));
 }
 
@@ -69,7 +69,7 @@ size_t Preseizer::Kept(absl::Duration than) const {
   return kept;
 }
 
-// None waits for another's end before it lets its own process go.
+// No tracer waits for another one's end before it releases its own process.
 void Preseizer::Stop() {
   wake_.Signal();
   if (reader_.joinable()) reader_.join();
@@ -86,10 +86,7 @@ void Preseizer::Stop() {
 }
 
 void Preseizer::ReadRecords() {
-  sched_param param = {};
-  param.sched_priority = 1;
-  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-  (void)pthread_setname_np(pthread_self(), "rwa-preseizer");
+  (void)BecomeRealtime(1, "rwa-preseizer");
   std::vector<pollfd> fds;
   fds.push_back({wake_.fd(), POLLIN, 0});
   for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
@@ -106,8 +103,8 @@ void Preseizer::OnMmap(const MmapEvent& event) {
   {
     absl::MutexLock lock(&mutex_);
     if (seized_.contains(event.pid)) return;
-    // What follows reads the process, and this thread serves all users.
-    if (uid != 0 && !mapping_rate_.Take(uid, BootNs())) return;
+    // The rest reads the process, and this thread serves all users.
+    if (uid != 0 && !mapping_rate_.Allow(uid, BootNs())) return;
   }
   if (!wanted_(event.pid)) return;
   absl::MutexLock lock(&mutex_);
@@ -118,7 +115,7 @@ void Preseizer::OnMmap(const MmapEvent& event) {
 bool Preseizer::WithinBudget(uid_t uid) {
   const auto seized = std::count_if(seized_.begin(), seized_.end(),
                                     [uid](const auto& s) { return s.second == uid; });
-  return seized < kMostPerUser && rate_.Take(uid, BootNs());
+  return seized < kMostPerUser && rate_.Allow(uid, BootNs());
 }
 
 }  // namespace rocattach

@@ -31,8 +31,8 @@
 
 namespace rocattach {
 
-// Owns the thread that takes the kernel's records of mappings. It reads no process in a
-// way that one can delay: each is seized, and attached to, on a thread of its own.
+// Owns the thread that reads the kernel's records of mappings. It reads no process in a
+// way that the process can delay: each is seized, and attached to, on its own thread.
 //
 // Windows have budgets, but here a process costs something before it has a window:
 // mapping any file named like the runtime is enough. So each user but root has a limit
@@ -41,7 +41,7 @@ class Preseizer {
  public:
   static constexpr int kMostPerUser = 64;
   static constexpr uint32_t kPerUserAndSecond = 100;
-  // Mappings of such files, for which it is found out whether the process is wanted.
+  // Mappings of such files for which it is determined if the process is wanted.
   static constexpr uint32_t kMappingsPerUserAndSecond = 1000;
   static constexpr uint32_t kMostMappingsAtOnce = 2000;
 
@@ -59,18 +59,18 @@ class Preseizer {
   // `done` is called on the thread of the process.
   void Serve(Window window, AttachRequest request, Done done)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The process no longer needs to be seized: its window was settled otherwise.
+  // Forgets a process that need not be seized: its window was settled otherwise.
   void Forget(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Threads that a process has kept for longer than this.
+  // Number of threads that a process has blocked for longer than this.
   size_t Kept(absl::Duration than) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Releases all processes; waits for those whose thread is kept.
+  // Releases all processes; waits for those whose thread is blocked.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Preseizer(std::function<bool(pid_t)> wanted, SeizedProcesses::Options options);
   void ReadRecords() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnMmap(const MmapEvent& event) ABSL_LOCKS_EXCLUDED(mutex_);
-  // May one more process of this user be seized?
+  // True if one more process of this user may be seized.
   bool WithinBudget(uid_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<bool(pid_t)> wanted_;
@@ -80,12 +80,12 @@ class Preseizer {
   std::thread reader_;
   mutable absl::Mutex mutex_;
   PerProcess<SeizedProcesses> tracers_ ABSL_GUARDED_BY(mutex_);
-  // Those that are seized, or about to be, with their user.
+  // Processes that are seized, or about to be, with their user.
   std::map<pid_t, uid_t> seized_ ABSL_GUARDED_BY(mutex_);
   UserRate rate_ ABSL_GUARDED_BY(mutex_){kPerUserAndSecond, kMostPerUser};
   UserRate mapping_rate_ ABSL_GUARDED_BY(mutex_){kMappingsPerUserAndSecond,
                                                  kMostMappingsAtOnce};
-  RecentUsers users_;  // of the records' processes
+  RecentUsers users_;  // users of the records' processes
 };
 
 }  // namespace rocattach

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/watch/kernel_programs.h"
 
 namespace rocattach {
@@ -37,7 +37,7 @@ struct MultiLinkAttributes {
 };
 constexpr size_t kMultiLinkBytes = offsetof(MultiLinkAttributes, pad);
 
-// The link, or -1 with errno.
+// Returns the link, or -1 with errno set.
 int AttachMulti(const bpf_program* program, const char* path,
                 const std::vector<uint64_t>& offsets, uint64_t cookie, pid_t pid = 0) {
   const std::vector<uint64_t> cookies(offsets.size(), cookie);
@@ -53,7 +53,7 @@ int AttachMulti(const bpf_program* program, const char* path,
       syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, kMultiLinkBytes));
 }
 
-// Probes that are removed at the same time.
+// Maximum number of probes that are removed at the same time.
 constexpr size_t kDetachThreads = 32;
 
 void Destroy(const std::vector<bpf_link*>& links, std::vector<UniqueFd> multi) {
@@ -68,15 +68,15 @@ void Destroy(const std::vector<bpf_link*>& links, std::vector<UniqueFd> multi) {
       }
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<TaskThread> threads;
   for (size_t i = 0; i + 1 < std::min(count, kDetachThreads); ++i) {
-    threads.emplace_back(work);
+    threads.emplace_back(/*priority=*/0, "rwa-detach", work);
   }
   work();
-  for (std::thread& thread : threads) thread.join();
+  for (TaskThread& thread : threads) thread.join();
 }
 
-// errno, with the function that has no probe.
+// A status with errno and the function that has no probe.
 absl::Status UprobeError(const std::string& path, uint64_t offset) {
   return ErrnoStatus(
       errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset), " failed"));

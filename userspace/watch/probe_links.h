@@ -52,10 +52,10 @@ class ProbeLinks {
   const bool cookies_;
   absl::Mutex mutex_;
   std::vector<bpf_link*> permanent_ ABSL_GUARDED_BY(mutex_);
-  // Of libraries, by cookie: a probe is in one of the two.
+  // Links of libraries, by cookie: a probe is in one of these two.
   std::map<uint64_t, bpf_link*> libraries_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, UniqueFd> multi_libraries_ ABSL_GUARDED_BY(mutex_);
-  // Of late attaches: likewise.
+  // Links of late attaches: likewise, by process.
   std::map<pid_t, std::vector<bpf_link*>> late_ ABSL_GUARDED_BY(mutex_);
   std::map<pid_t, std::vector<UniqueFd>> multi_late_ ABSL_GUARDED_BY(mutex_);
 };

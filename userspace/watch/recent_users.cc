@@ -25,7 +25,7 @@ uid_t RecentUsers::Of(pid_t pid, uint64_t now_ns) {
 void RecentUsers::ForgetOld(uint64_t now_ns) {
   absl::erase_if(users_,
                  [now_ns](const auto& user) { return user.second.until_ns <= now_ns; });
-  // Otherwise each further process would search all of them.
+  // Otherwise each further process would cause a search of all of them.
   if (users_.size() > kMost / 2) users_.clear();
 }
 

@@ -1,4 +1,4 @@
-// The users of processes that the kernel reports again and again.
+// Caches the users of processes that the kernel reports again and again.
 #ifndef ROCATTACH_USERSPACE_WATCH_RECENT_USERS_H_
 #define ROCATTACH_USERSPACE_WATCH_RECENT_USERS_H_
 
@@ -16,17 +16,17 @@
 
 namespace rocattach {
 
-// To find out a process's user takes some ten system calls, and a process may map or
-// open files as often as it likes. So its user is read once in kNs, by threads that
-// serve all users: for a budget, it does not matter if the user changes meanwhile. Many
-// processes have each theirs read, which costs less than starting them. Thread-safe.
+// Finding the user of a process takes some ten system calls, and a process may map or
+// open files as often as it likes. So threads that serve all users read it once in kNs:
+// for a budget, it does not matter if the user changes meanwhile. With many processes,
+// each one's user is read, which costs less than starting them. Thread-safe.
 class RecentUsers {
  public:
-  // Shorter than what it takes until a process's number is given to another one.
+  // Shorter than the time after which a process ID is reused.
   static constexpr uint64_t kNs = 100'000'000;
   static constexpr size_t kMost = 16384;
 
-  // Of a process that has ended: no user, and not root, whom no budget limits.
+  // For a process that has ended: no user, and not root, which no budget limits.
   static constexpr uid_t kEnded = ~uid_t{0};
   static uid_t UserOfLiving(pid_t pid);
 

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "injector/collector_name.h"
 #include "injector/denial.h"
 #include "injector/file_identity.h"
 #include "injector/function_offset.h"
@@ -31,13 +30,13 @@
 namespace rocattach {
 namespace {
 
-// What a program that submits work calls all the time, before the GPU can see anything
-// of the submission. It comes alone: a thread that is held in a probe waits for the
-// lock of its process's memory for as long as further probes are being set there.
+// The function that a program that submits work calls all the time, before the GPU can
+// see anything of the submission. It is the only one: a thread that is held in a probe
+// waits for the lock of its process's memory while further probes are being set there.
 constexpr std::array kBusySafePoints = {"hsa_queue_add_write_index_screlease"};
 // Most such programs call it within this time.
 constexpr absl::Duration kBusyPatience = absl::Milliseconds(20);
-// What else a program calls that submits work or waits for it.
+// Other functions that a program calls if it submits work or waits for it.
 constexpr std::array kSafePoints = {
     "hsa_queue_add_write_index_scacq_screl",
     "hsa_queue_add_write_index_relaxed",
@@ -49,14 +48,14 @@ constexpr std::array kSafePoints = {
     "hsa_amd_memory_async_copy",
 };
 
-// Each keeps a file open, and two probes.
+// Each of them keeps a file open, and two probes.
 constexpr size_t kMostInherited = 64;
 
 bool IsRuntime(const Mapping& mapping) {
   return mapping.executable && LooksLikeHsaRuntime(mapping.path);
 }
 
-// Nothing if the process cannot be read; the attach says why.
+// Unset if the process cannot be read; the attach reports why.
 std::optional<MappedCollector> CollectorIn(pid_t pid, const Maps& maps) {
   auto memory = TargetMemory::Open(pid, pid);
   auto status = ReadThreadStatus(pid, pid);
@@ -67,8 +66,8 @@ std::optional<MappedCollector> CollectorIn(pid_t pid, const Maps& maps) {
 
 }  // namespace
 
-// Where a process had to choose between a system's copy and one of a Python package, it
-// has usually started one of them.
+// If a process could choose between a system's copy and one of a Python package, it has
+// usually started only one of them.
 absl::Status RunningAttacher::KeepStarted(pid_t pid, std::vector<Runtime>* found) {
   auto loaded = ReadRuntimes(pid);
   if (!loaded.ok()) return loaded.status();
@@ -120,7 +119,7 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                                             maps.status().message()));
   }
   RETURN_IF_ERROR(CheckIsExecuted(pid, *maps));
-  // A file that did not exist when the service started.
+  // The file may not have existed when the service started.
   const auto& mappings = maps->mappings();
   if (std::any_of(mappings.begin(), mappings.end(), [this](const Mapping& m) {
         return IsRuntime(m) && libraries_->Find(m).copy == nullptr;
@@ -145,8 +144,8 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
   return found.front();
 }
 
-// The parent may have been attached to by an earlier service, with a copy of the library
-// on which we have no probes yet.
+// An earlier service may have attached to the parent, with a copy of the library on
+// which this service has no probes yet.
 void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
   for (const Mapping& mapping : maps.mappings()) {
     if (!IsCollectorLibrary(mapping)) continue;
@@ -185,9 +184,9 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
                                runtime.cookie);
 }
 
-// Wakes the waiting thread only when the target's runs again: that thread removes the
-// probes, for which it needs the lock of the target's memory, and perhaps the very CPU
-// on which the target's thread is about to stop.
+// Wakes the waiting thread only when the target's thread runs again: the waiting thread
+// removes the probes, for which it needs the lock of the target's memory, and perhaps
+// the very CPU on which the target's thread is about to stop.
 void RunningAttacher::OnLateWindow(const rocattach_event& event, bool served) {
   const auto pid = static_cast<pid_t>(event.pid);
   absl::MutexLock lock(&mutex_);
@@ -217,7 +216,7 @@ RunningAttacher::Processes RunningAttacher::Find(
     auto runtime = FindRuntime(pid);
     absl::Status status = start.status();
     status.Update(runtime.status());
-    // One that has a collector already need not run to be taken over.
+    // A process that has a collector already need not run to be taken over.
     if (status.ok() && !runtime->collector.has_value()) status = CheckIsRunning(pid);
     if (!status.ok()) {
       (*failed)[pid] = std::move(status);
@@ -240,8 +239,8 @@ void RunningAttacher::EnterAtCalls(const Processes& processes, const Calls& call
           const auto& [process, runtime] = found;
           if (server_->AttachAtCall(process, runtime.hsa_init, runtime.cookie, call,
                                     deadline_ns)) {
-            // Until its probes are removed, no other call may open a window: there is no
-            // claim before the collector reports.
+            // Until its probes are removed, no other call may open a window: there is
+            // no claim before the collector reports.
             absl::MutexLock lock(&mutex_);
             waiting_.erase(process.pid);
           } else {
@@ -267,7 +266,7 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
     server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
     auto call = probe_->AwaitCall(pid);
-    // In the other hold mode a probe does not hold a thread that is not seized.
+    // In hold mode `signal` a probe does not hold a thread that is not seized.
     if (call == nullptr && probe_->hold_mode() != HoldMode::kYielding) continue;
     if (!AddProbes(pid, runtime, kBusySafePoints).ok()) continue;
     probed.insert(pid);
@@ -293,9 +292,9 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
 
 std::optional<MappedCollector> RunningAttacher::AwaitCollector(pid_t pid) {
   // The stub runs by itself: it loads a library and starts a thread.
-  constexpr uint64_t kPatienceNs = 2'000'000'000;
+  constexpr uint64_t kEntryPatienceNs = 2'000'000'000;
   constexpr absl::Duration kPause = absl::Milliseconds(1);
-  for (const uint64_t begin_ns = BootNs(); BootNs() - begin_ns < kPatienceNs;
+  for (const uint64_t begin_ns = BootNs(); BootNs() - begin_ns < kEntryPatienceNs;
        absl::SleepFor(kPause)) {
     auto maps = Maps::Read(pid);
     if (!maps.ok()) break;
@@ -307,20 +306,20 @@ std::optional<MappedCollector> RunningAttacher::AwaitCollector(pid_t pid) {
   return std::nullopt;
 }
 
-// The thread may not have come back from what it was sent to do.
+// The thread may still be busy with what it was sent to do before.
 absl::Status RunningAttacher::EnterWhenFree(pid_t pid, const std::string& library) {
-  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  constexpr uint64_t kEntryPatienceNs = 1'000'000'000;
   constexpr absl::Duration kPause = absl::Milliseconds(2);
   const uint64_t begin_ns = BootNs();
   absl::Status entered = sdk_entry_->Enter(pid, library);
-  while (absl::IsUnavailable(entered) && BootNs() - begin_ns < kPatienceNs) {
+  while (absl::IsUnavailable(entered) && BootNs() - begin_ns < kEntryPatienceNs) {
     absl::SleepFor(kPause);
     entered = sdk_entry_->Enter(pid, library);
   }
   return entered;
 }
 
-// Again: a collector that was entered this way before, by an earlier service.
+// For a process that an earlier service has entered in this way.
 absl::Status RunningAttacher::EnterAgain(const ProcessId& process,
                                          const Runtime& runtime) {
   const MappedCollector& collector = *runtime.collector;
@@ -383,9 +382,9 @@ void RunningAttacher::EnterThroughSdk(Processes* processes,
       continue;
     }
     sdk_entry_->Forget(process.pid);
-    // That there is no such thread is the usual case.
+    // The usual case is that there is no such thread.
     if (!absl::IsNotFound(entered)) {
-      server_->NoteNotEntered(
+      server_->RecordFailedAttempt(
           process.pid, loaded,
           absl::StrCat("not entered through rocprofiler-sdk: ", entered.message()));
     }
@@ -423,9 +422,9 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
                         runtime.cookie);
     }
   }
-  // Where no probe could be set, the process counts as idle.
+  // A process on which no probe could be set counts as idle.
   for (pid_t pid : HoldBusyOnes(processes)) {
-    if (probe_->IsServed(pid)) continue;  // meanwhile
+    if (probe_->IsServed(pid)) continue;  // served meanwhile
     const auto& [process, runtime] = processes.at(pid);
     absl::Status entered = server_->AttachBlocked(process, runtime.hsa_init,
                                                   runtime.cookie, returns_unentered_);

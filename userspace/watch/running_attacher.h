@@ -34,7 +34,7 @@ namespace rocattach {
 // runtime, in one of three ways:
 // 1. A thread that calls a function again and again is stopped at such a call, with
 //    everything prepared.
-// 2. The probe holds the thread, as at the window, where that is not possible.
+// 2. Where that is not possible, the probe holds the thread, as at the window.
 // 3. A process that calls none for some time is entered through a thread that is
 //    blocked in a system call.
 class RunningAttacher {
@@ -43,25 +43,25 @@ class RunningAttacher {
   RunningAttacher(KernelProbe* probe, WindowServer* server, KnownLibraries* libraries)
       : probe_(probe), server_(server), libraries_(libraries) {}
 
-  // Where sessions need rocprofiler-sdk, processes that offer it are entered that way.
-  // Must outlive this object.
+  // If sessions need rocprofiler-sdk, processes that offer it are entered through it.
+  // `entry` must outlive this object.
   void set_sdk_entry(SdkEntry* entry) { sdk_entry_ = entry; }
 
-  // Attach() returns processes of which no thread can be entered now, with ABORTED, and
-  // they have no window: the caller tries them again.
+  // If true, Attach() returns processes without a thread that can be entered now, with
+  // ABORTED; they have no window, and the caller tries again.
   void set_returns_unentered(bool returns) { returns_unentered_ = returns; }
 
-  // How long to wait for a process to call the runtime.
+  // Maximum time to wait for a process to call the runtime.
   void set_patience(absl::Duration patience) { patience_ = patience; }
 
   // Attaches to these processes, all at the same time, and returns when each has had
-  // its window or failed; verdicts come through the window sink. Returns those for
-  // which there is no window, with the reason. One call of it at a time; others attach
-  // to other processes meanwhile.
+  // its window or failed; verdicts come through the window sink. Returns the processes
+  // without a window, with the reason. One call at a time; other objects may attach to
+  // other processes meanwhile.
   std::map<pid_t, absl::Status> Attach(const std::vector<pid_t>& pids)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For WindowServerOptions::on_late_window. Those of other processes are ignored.
+  // For WindowServerOptions::on_late_window. Ignores events of other processes.
   void OnLateWindow(const rocattach_event& event, bool served)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -71,12 +71,12 @@ class RunningAttacher {
     std::shared_ptr<const LibraryCopy> copy;
     uint64_t cookie = 0;
     uint64_t hsa_init = 0;  // address in the process
-    // What an earlier service has left, or what was inherited in a fork.
+    // A collector that an earlier service has left, or that was inherited in a fork.
     std::optional<MappedCollector> collector;
     StepResult enterable = {};  // why no thread of it may be entered
   };
-  // A thread has to be entered: there is no collector that could be taken over, and
-  // what a forked child has inherited starts anew in it.
+  // True if a thread has to be entered: there is no collector that can be taken over,
+  // or it was inherited by a forked child, in which it starts anew.
   static bool NeedsEntry(const Runtime& runtime) {
     return !runtime.collector.has_value() ||
            (runtime.collector->inherited && !runtime.collector->runtime_was_open);
@@ -89,29 +89,29 @@ class RunningAttacher {
   // Attaches at calls without a hold, where that is possible.
   void EnterAtCalls(const Processes& processes, const Calls& calls)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Those that can be attached to.
+  // Returns the processes that can be attached to.
   Processes Find(const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed);
-  // Removes those that cannot be entered, with their verdict.
+  // Removes processes that cannot be entered, with their verdict.
   void PassByUnenterable(Processes* processes);
-  // Removes those that it has entered, or cannot enter in another way either. Of the
-  // others the server is told why not.
+  // Removes processes that it has entered, or that cannot be entered in another way
+  // either. Tells the server why the others were not entered.
   void EnterThroughSdk(Processes* processes, std::map<pid_t, absl::Status>* failed);
   absl::Status EnterWhenFree(pid_t pid, const std::string& library);
   absl::Status EnterAgain(const ProcessId& process, const Runtime& runtime);
-  // `loaded`: the collector is in the process now, whatever has failed after that.
+  // `loaded`: set if the collector is in the process now, whatever failed after that.
   absl::Status EnterAnew(const ProcessId& process, const Runtime& runtime,
                          bool* loaded);
   static std::optional<MappedCollector> AwaitCollector(pid_t pid);
-  // Attaches at a call of the runtime; returns those that made none.
+  // Attaches at a call of the runtime; returns the processes that made none.
   std::set<pid_t> HoldBusyOnes(const Processes& processes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The one that the process has started, if it has mapped several.
+  // The copy that the process has started, if it has mapped several.
   absl::StatusOr<Runtime> FindRuntime(pid_t pid);
   std::vector<Runtime> RuntimesIn(const Maps& maps) const;
   void HearInherited(pid_t pid, const Maps& maps);
   static absl::Status KeepStarted(pid_t pid, std::vector<Runtime>* found);
   absl::Status AddProbes(pid_t pid, const Runtime& runtime,
                          absl::Span<const char* const> functions);
-  // Returns the processes that have opened none.
+  // Returns the processes that have opened no window.
   std::set<pid_t> WaitForWindows(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
 
   KernelProbe* const probe_;
@@ -124,8 +124,8 @@ class RunningAttacher {
   SteadyCondVar opened_;
   // Processes with probes that have not opened their window.
   std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Processes with probes, and those of them whose window is being served: a thread
-  // stands still.
+  // Processes with probes, and those of them whose window is being served: one of their
+  // threads is stopped.
   std::set<pid_t> probed_ ABSL_GUARDED_BY(mutex_);
   std::multiset<pid_t> serving_ ABSL_GUARDED_BY(mutex_);
 };

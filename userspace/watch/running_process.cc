@@ -26,14 +26,14 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kMaxText = 64 << 10;
+constexpr size_t kMaxProcText = 64 << 10;
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
 constexpr char kCgroupHybrid[] = "/sys/fs/cgroup/unified";
 constexpr char kCgroupFreezer[] = "/sys/fs/cgroup/freezer";
 // include/linux/sched.h
 constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
 
-// The value behind `key` in the text of /proc/PID/status; empty if it is not there.
+// The value after `key` in the text of /proc/PID/status; empty if it is not there.
 std::string FieldOf(const std::string& status, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(status, '\n')) {
     if (absl::ConsumePrefix(&line, key) && absl::ConsumePrefix(&line, ":")) {
@@ -43,10 +43,10 @@ std::string FieldOf(const std::string& status, absl::string_view key) {
   return "";
 }
 
-// A field of /proc/PID/stat, counted from 0 behind the name in parentheses, which may
-// hold anything; 0 if it cannot be read.
+// A field of /proc/PID/stat, counted from 0 after the name in parentheses, which may
+// contain anything; 0 if it cannot be read.
 uint64_t StatField(pid_t pid, size_t index) {
-  auto stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), kMaxText);
+  auto stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), kMaxProcText);
   if (!stat.ok()) return 0;
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return 0;
@@ -61,19 +61,20 @@ uint64_t FlagsOf(pid_t pid) {
   return StatField(pid, 6);
 }
 
-// Whether a control group is frozen, by version 2's file or version 1's. `line` is one
-// of /proc/PID/cgroup: "HIERARCHY:CONTROLLERS:PATH".
+// True if a control group is frozen, by version 2's file or version 1's. `line` is a
+// line of /proc/PID/cgroup: "HIERARCHY:CONTROLLERS:PATH".
 bool IsFrozenGroup(absl::string_view line) {
   const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
   if (parts.size() != 3) return false;
   if (parts[1] == "freezer") {
-    auto state =
-        ReadFile(absl::StrCat(kCgroupFreezer, parts[2], "/freezer.state"), kMaxText);
+    auto state = ReadFile(absl::StrCat(kCgroupFreezer, parts[2], "/freezer.state"),
+                          kMaxProcText);
     return state.ok() && absl::StartsWith(*state, "FROZEN");
   }
   if (parts[0] != "0") return false;
   for (const char* root : {kCgroupRoot, kCgroupHybrid}) {
-    auto events = ReadFile(absl::StrCat(root, parts[2], "/cgroup.events"), kMaxText);
+    auto events =
+        ReadFile(absl::StrCat(root, parts[2], "/cgroup.events"), kMaxProcText);
     if (events.ok() && absl::StrContains(*events, "frozen 1")) return true;
   }
   return false;
@@ -82,7 +83,7 @@ bool IsFrozenGroup(absl::string_view line) {
 }  // namespace
 
 bool IsBelow(pid_t pid, pid_t ancestor) {
-  // The chain may change while it is read.
+  // Limited, because the chain may change while it is read.
   constexpr int kMostLevels = 64;
   for (int i = 0; i < kMostLevels && pid > 1; ++i) {
     if (pid == ancestor) return true;
@@ -93,15 +94,15 @@ bool IsBelow(pid_t pid, pid_t ancestor) {
 
 absl::Status CheckIsRunning(pid_t pid) {
   const std::string proc = absl::StrCat("/proc/", pid);
-  auto status = ReadFile(proc + "/status", kMaxText);
-  if (!status.ok()) return absl::OkStatus();  // others report that
+  auto status = ReadFile(proc + "/status", kMaxProcText);
+  if (!status.ok()) return absl::OkStatus();  // reported elsewhere
   if (absl::StartsWith(FieldOf(*status, "State"), "T")) {
     return absl::UnavailableError(absl::StrCat(
         "process ", pid,
         " is stopped (SIGSTOP or a terminal); let it continue (kill -CONT ", pid,
         "), then attach"));
   }
-  auto groups = ReadFile(proc + "/cgroup", kMaxText);
+  auto groups = ReadFile(proc + "/cgroup", kMaxProcText);
   if (!groups.ok()) return absl::OkStatus();
   for (absl::string_view line : absl::StrSplit(*groups, '\n')) {
     if (!IsFrozenGroup(line)) continue;
@@ -121,7 +122,7 @@ absl::Status CheckIsProcess(pid_t pid) {
     return absl::InvalidArgumentError(
         absl::StrCat("process ", pid, " is the one that is to attach"));
   }
-  auto status = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxText);
+  auto status = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxProcText);
   if (!status.ok()) {
     return absl::NotFoundError(absl::StrCat("there is no process ", pid));
   }
@@ -176,7 +177,7 @@ absl::Status CheckUsesRuntime(pid_t pid) {
 std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots) {
   std::multimap<pid_t, pid_t> children;
   for (pid_t pid : ListProcesses()) {
-    auto info = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxText);
+    auto info = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxProcText);
     pid_t parent = 0;
     if (info.ok() && absl::SimpleAtoi(FieldOf(*info, "PPid"), &parent)) {
       children.emplace(parent, pid);

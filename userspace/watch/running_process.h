@@ -1,4 +1,4 @@
-// Which processes a late attach can be asked for.
+// Finds and checks running processes for which a late attach can be requested.
 #ifndef ROCATTACH_USERSPACE_WATCH_RUNNING_PROCESS_H_
 #define ROCATTACH_USERSPACE_WATCH_RUNNING_PROCESS_H_
 
@@ -16,14 +16,14 @@ namespace rocattach {
 // True if `ancestor` is the process itself or one of its ancestors.
 bool IsBelow(pid_t pid, pid_t ancestor);
 
-// OK if `pid` is a living process of programs. Otherwise says what it is: NOT_FOUND if
-// nothing has this number, INVALID_ARGUMENT if it is a thread, a kernel thread, a
-// zombie or the calling process.
+// OK if `pid` is a living user-space process. Otherwise states what it is: NOT_FOUND if
+// nothing has this ID, INVALID_ARGUMENT if it is a thread, a kernel thread, a zombie or
+// the calling process.
 absl::Status CheckIsProcess(pid_t pid);
 
 // UNIMPLEMENTED if the process, which has these mappings, does not execute the HSA
-// runtime where it is mapped (injector/translation.h): a probe would end it, and what is
-// written into its code would not be executed.
+// runtime where it is mapped (injector/translation.h): a probe would end it, and code
+// that is written into these mappings would not be executed.
 absl::Status CheckIsExecuted(pid_t pid, const Maps& maps);
 
 // FAILED_PRECONDITION if the process has not loaded the HSA runtime; or as above.
@@ -37,8 +37,8 @@ absl::Status CheckIsRunning(pid_t pid);
 std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots);
 
 // The processes of a control group and of those below it. `path` is a directory of the
-// cgroup file system, or a path as /proc/PID/cgroup has it ("/system.slice/…").
-// NOT_FOUND: there is no such group.
+// cgroup file system, or a path as in /proc/PID/cgroup ("/system.slice/…"). NOT_FOUND
+// if there is no such group.
 absl::StatusOr<std::vector<pid_t>> ProcessesOfCgroup(const std::string& path);
 
 }  // namespace rocattach

@@ -37,7 +37,7 @@ constexpr char kExported[] = "hsa_system_get_info";
 
 constexpr size_t kExportedBytes = 32;
 constexpr size_t kFunctionBytes = 128;
-// Of a function that is called, such as the test itself.
+// Read from a function that is called, such as the test itself.
 constexpr size_t kCalledBytes = 48;
 
 // Instruction encoding: Intel SDM volume 2, chapter 2.
@@ -53,9 +53,9 @@ int64_t Int32(const uint8_t* at) {
   return value;
 }
 
-// What the instruction at code[at] refers to relative to its end, if it loads,
-// compares or takes an address; 0 otherwise. Bytes inside of other instructions may
-// look like one: several functions have to agree.
+// The address that the instruction at code[at] refers to relative to its end, if it
+// loads, compares or takes an address; 0 otherwise. Bytes inside of other instructions
+// may look like such an instruction: several functions have to agree.
 uint64_t Referred(Code code, size_t at, uint64_t address) {
   constexpr size_t kBytes = 6;  // opcode, modrm, displacement
   if (at + kBytes > code.size() || (code[at + 1] & 0xc7) != 0x05) return 0;
@@ -73,9 +73,9 @@ uint64_t Referred(Code code, size_t at, uint64_t address) {
 class RuntimeImage {
  public:
   using MappingIterator = std::vector<Mapping>::const_iterator;
-  // `code` is its executable mapping. False if it does not look like one.
+  // `code` is its executable mapping. False if it does not look like a runtime's.
   bool Find(pid_t pid, const Maps& maps, MappingIterator code);
-  // Whether the variable is null; nothing if it is not known.
+  // True if the variable is not null; unset if that is unknown.
   std::optional<bool> IsOpen(const TargetMemory& memory) const;
 
  private:
@@ -91,12 +91,12 @@ class RuntimeImage {
   }
   // Adds the data that `code` at `address` refers to.
   void AddReferences(Code code, uint64_t address, std::set<uint64_t>* data) const;
-  // That of a function and of those that it calls.
+  // The data that a function, and those that it calls, refer to.
   std::set<uint64_t> References(const TargetMemory& memory, uint64_t function) const;
 
   uint64_t exported_ = 0;
   uint64_t code_begin_ = 0, code_end_ = 0;
-  uint64_t end_ = 0;  // of its data
+  uint64_t end_ = 0;  // end of its data
   std::vector<const Mapping*> constant_;
 };
 
@@ -113,7 +113,7 @@ bool RuntimeImage::Find(pid_t pid, const Maps& maps, MappingIterator code) {
   exported_ = code_begin_ + (*offset - code->offset);
   end_ = code_end_;
   for (auto m = std::next(code); m != mappings.end(); ++m) {
-    // What follows without a name is the part that is not in the file.
+    // A following mapping without a name is the part that is not in the file.
     if (m->start.value() != end_ || !(m->SameFile(*code) || m->path.empty())) break;
     end_ = m->end.value();
     if (!m->writable) constant_.push_back(&*m);
@@ -173,7 +173,7 @@ std::optional<bool> RuntimeImage::IsOpen(const TargetMemory& memory) const {
   }
   if (common.size() != 1) return std::nullopt;
   uint64_t variable = *common.begin(), value = 0;
-  // A constant is the variable's address.
+  // If it is constant, it contains the variable's address.
   const bool indirect = std::any_of(
       constant_.begin(), constant_.end(),
       [variable](const Mapping* m) { return m->Contains(RemoteAddress(variable)); });
@@ -184,7 +184,7 @@ std::optional<bool> RuntimeImage::IsOpen(const TargetMemory& memory) const {
   return value != 0;
 }
 
-// Two parts of one copy, whose code has been split by a change of its protection.
+// True for parts of one copy, whose code has been split by a change of protection.
 bool AreOneImage(const Mapping& a, const Mapping& b) {
   return a.SameFile(b) && a.start.value() - a.offset == b.start.value() - b.offset;
 }

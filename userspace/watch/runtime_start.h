@@ -1,4 +1,4 @@
-// Whether a process has started its HSA runtime, found out without touching it.
+// Determines whether a process has started its HSA runtime, without touching it.
 #ifndef ROCATTACH_USERSPACE_WATCH_RUNTIME_START_H_
 #define ROCATTACH_USERSPACE_WATCH_RUNTIME_START_H_
 
@@ -26,17 +26,17 @@ struct LoadedRuntime {
   RuntimeStart start = RuntimeStart::kNotLoaded;
 };
 
-// The runtime keeps its one object in a static variable that is null unless it is open.
-// Most of its functions test it first, by code that refers to it: the one variable that
-// several of them refer to is the one. All of it is only read.
+// The runtime keeps its only object in a static variable that is null unless it is
+// open. Most of its functions first test that variable, by code that refers to it: the
+// only variable to which several of them refer is that one. All this is only read.
 // NOT_FOUND: the process is gone. PERMISSION_DENIED: it may not be inspected.
 absl::StatusOr<std::vector<LoadedRuntime>> ReadRuntimes(pid_t pid);
 
-// Of all copies together: kStarted if one of them is, else kUnknown if that may be.
+// For all copies: kStarted if one of them is started, else kUnknown if one may be.
 absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid);
 
 // FAILED_PRECONDITION if the process has not loaded its HSA runtime, or not started it.
-// Where that is not known it counts as started.
+// If that is unknown, it counts as started.
 absl::Status CheckRuntimeStarted(pid_t pid);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// The way into a running process through rocprofiler-sdk, where the process offers it.
+// Enters a running process through rocprofiler-sdk, if the process offers that.
 #ifndef ROCATTACH_USERSPACE_WATCH_SDK_ENTRY_H_
 #define ROCATTACH_USERSPACE_WATCH_SDK_ENTRY_H_
 
@@ -11,21 +11,21 @@
 
 namespace rocattach {
 
-// A process that was started with ROCP_TOOL_ATTACH=1 has a thread that has
-// rocprofiler-sdk attach tools. What is entered this way can give what only the SDK
-// has, also from queues that existed before.
+// A process that was started with ROCP_TOOL_ATTACH=1 has a thread that makes
+// rocprofiler-sdk attach tools. A collector entered in this way can provide what only
+// the SDK has, also for queues that existed before.
 class SdkEntry {
  public:
   virtual ~SdkEntry() = default;
 
-  // The thread that is to load the collector. NOT_FOUND: there is none;
-  // FAILED_PRECONDITION: it cannot be used, for the reason in the message.
+  // The thread that is to load the collector. NOT_FOUND if there is none;
+  // FAILED_PRECONDITION if it cannot be used, for the reason in the message.
   virtual absl::StatusOr<pid_t> FindThread(pid_t pid) = 0;
-  // The process that FindThread() has found one in is entered in another way.
+  // Called if a process where FindThread() found one is entered in another way.
   virtual void Forget(pid_t pid) = 0;
-  // Has the SDK attach `library`, which the process has loaded under that name, until
-  // the end of the recording. Blocks until that has been done. UNAVAILABLE: the thread
-  // is doing something else at this moment.
+  // Makes the SDK attach `library`, which the process has loaded under that name, until
+  // the end of the recording. Blocks until that has been done. UNAVAILABLE if the
+  // thread is doing something else at this moment.
   virtual absl::Status Enter(pid_t pid, const std::string& library) = 0;
 };
 

@@ -12,18 +12,19 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process.h"
 #include "userspace/watch/backend_choice.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kMaxText = 16 << 20;
+constexpr size_t kMaxMapsText = 16 << 20;
 constexpr int kMaxLinks = 8;
 // As in userspace/collector/sdk/late_sdk.cc.
 constexpr uint32_t kOldestMajor = 1, kOldestMinor = 3;
 
-// The last part of the path that the links at `path` lead to, as far as they stay in
-// their directory: links of packages do.
+// The last part of the path to which the links at `path` lead, as far as they stay in
+// their directory, as the links of packages do.
 std::string LastName(const std::string& root, std::string path) {
   for (int i = 0; i < kMaxLinks; ++i) {
     char target[PATH_MAX];
@@ -60,7 +61,7 @@ absl::Status CheckSdkCanBeAdded(const std::string& root, const std::string& path
 }
 
 absl::Status CheckSdkIsNotLoaded(pid_t pid) {
-  const auto maps = ReadFile(absl::StrCat("/proc/", pid, "/maps"), kMaxText);
+  const auto maps = ReadFile(absl::StrCat("/proc/", pid, "/maps"), kMaxMapsText);
   if (!maps.ok()) return maps.status();
   for (absl::string_view line : absl::StrSplit(*maps, '\n')) {
     const size_t slash = line.rfind('/');
@@ -77,10 +78,10 @@ absl::Status CheckSdkIsNotLoaded(pid_t pid) {
 
 absl::Status CheckSdkOfProcessCanBeAdded(pid_t pid) {
   const std::string proc = absl::StrCat("/proc/", pid);
-  const auto maps = ReadFile(absl::StrCat(proc, "/maps"), kMaxText);
+  const auto maps = ReadFile(absl::StrCat(proc, "/maps"), kMaxMapsText);
   const std::string mapped = maps.ok() ? MappedRegister(*maps) : "";
   if (mapped.empty()) return absl::OkStatus();
-  const auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxText);
+  const auto environment = ReadEnvironment(pid);
   const std::string root = absl::StrCat(proc, "/root");
   const std::string sdk = FindSdk(root, mapped, environment.ok() ? *environment : "");
   return sdk.empty() ? absl::OkStatus() : CheckSdkCanBeAdded(root, sdk);

@@ -3,43 +3,53 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
 namespace {
 
-// While processes are seized: their signals wait for this thread at most this long, and
-// a thread that they start is seized at most this much later.
+// Period of checks while processes are seized: their signals wait for this thread at
+// most this long, and a thread that they start is seized at most this much later.
 constexpr uint64_t kKeepPeriodNs = 1'000'000;
 
 // A window's event follows right after its stop. A thread that is stopped without one
 // got the signal from elsewhere (a socket's urgent data), so the signal is delivered.
 constexpr uint64_t kStrayNs = 100'000'000;
 
-// How long a process stays seized after its window is settled, for late threads that
-// start a runtime which the others have already shut down.
+// Time for which a process stays seized after its window is settled, for late threads
+// that start a runtime which the others have already shut down.
 constexpr uint64_t kLateNs = 100'000'000;
 
 // A thread that is asked to stop does so in some microseconds, unless it has no CPU or
-// is in uninterruptible sleep. Others wait meanwhile.
-constexpr uint64_t kStopPatienceNs = 5'000'000;
+// is in uninterruptible sleep. All other work waits meanwhile.
+constexpr uint64_t kSeizedPatienceNs = 5'000'000;
+
+constexpr int kSeizerPriority = 1;
+constexpr absl::Duration kNoThreadPause = absl::Milliseconds(10);
 
 }  // namespace
 
 SeizedProcesses::SeizedProcesses(const Options& options) : options_(options) {
-  thread_ = std::thread([this] {
+  thread_ = TaskThread(kSeizerPriority, "rwa-seizer", [this] {
     // A tracee that cannot be detached is released by the end of the thread that seized
     // it.
     for (bool again = true; again;) {
-      std::thread([&] { again = Run(); }).join();
+      TaskThread thread(kSeizerPriority, "rwa-seizer", [&] { again = Run(); });
+      if (thread.joinable()) {
+        thread.join();
+        continue;
+      }
+      // No thread can be created now.
+      absl::SleepFor(kNoThreadPause);
+      absl::MutexLock lock(&mutex_);
+      again = !stopping_;
     }
   });
 }
@@ -62,15 +72,14 @@ std::optional<Window> SeizedProcesses::Serve(Window window, AttachRequest reques
                                              Done done) {
   Task task = {std::move(window), std::move(request), std::move(done), 0};
   task.deadline_ns = BootNs() + uint64_t{task.request.stop_timeout_msec} * 1'000'000;
-  bool waits = false;
   {
-    absl::MutexLock lock(&mutex_);
-    waits = added_.tasks.size() < kMostWaiting;
-    if (waits) added_.tasks.push_back(std::move(task));
-  }
-  if (waits) {
-    wake_.Signal();
-    return std::nullopt;
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (added_.tasks.size() < kMostWaiting) {
+      added_.tasks.push_back(std::move(task));
+      lock.Release();
+      wake_.Signal();
+      return std::nullopt;
+    }
   }
   task.window.outcome.stage = AttachStage::kStop;
   task.window.outcome.reason = AttachReason::kStopTimeout;
@@ -112,10 +121,6 @@ void SeizedProcesses::Stop() {
 
 bool SeizedProcesses::Run() {
   tracing_thread_.Adopt();
-  sched_param param = {};
-  param.sched_priority = 1;
-  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-  (void)pthread_setname_np(pthread_self(), "rwa-seizer");
   bool stopping = false;
   must_exit_ = false;
   while (!stopping && !must_exit_) {
@@ -135,7 +140,7 @@ bool SeizedProcesses::Run() {
     busy_ns_ = 0;
   }
   ReleaseAll();
-  // The end of this thread releases whatever could not be detached.
+  // The end of this thread releases tracees that could not be detached.
   leaving_.clear();
   return !stopping;
 }
@@ -165,11 +170,11 @@ void SeizedProcesses::SeizeNew(pid_t pid) {
 void SeizedProcesses::SeizeThreads(pid_t pid, Process* process) {
   for (pid_t tid : ListThreads(pid).value_or(std::vector<pid_t>())) {
     if (process->threads.contains(tid)) continue;
-    // The attached one is loading the collector.
+    // The attached thread is loading the collector.
     if (process->settling && static_cast<pid_t>(process->settling->tid) == tid)
       continue;
     auto tracee = std::make_unique<Tracee>();
-    // It has exited or has another tracer: its window will be reported as missed.
+    // It has exited or has another tracer: a window of it will be reported as missed.
     if (!tracee->Seize(pid, tid).ok()) continue;
     process->threads[tid].tracee = std::move(tracee);
   }
@@ -179,7 +184,7 @@ void SeizedProcesses::Release(pid_t pid) {
   auto found = processes_.find(pid);
   if (found == processes_.end()) return;
   for (auto& [tid, thread] : found->second.threads) {
-    if (!thread.tracee->TryRelease(kStopPatienceNs)) {
+    if (!thread.tracee->TryRelease(kSeizedPatienceNs)) {
       leaving_.push_back(std::move(thread.tracee));
     }
   }
@@ -266,8 +271,8 @@ bool SeizedProcesses::TryAttach(Task* task) {
                                          "its first hsa_init";
   }
   if (process != processes_.end()) {
-    // The others continue when the window is settled: when the collector reports, or
-    // now if the attach has failed.
+    // The other threads continue when the window is settled: when the collector
+    // reports, or now if the attach has failed.
     process->second.settling = event;
     process->second.deadline_ns = task->deadline_ns;
   }

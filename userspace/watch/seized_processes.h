@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -22,27 +21,28 @@
 #include "injector/attach.h"
 #include "injector/library_facts.h"
 #include "injector/tracee.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/base/thread_checker.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
 
-// A seized process cannot be debugged, and its signals pass through this thread: a
+// A seized process cannot be debugged, and its signals pass through this thread, so a
 // process that has not opened its window after `patience_msec` is released.
 //
-// A process can keep the thread waiting: with its memory when it is attached to, and by
-// an exec of a file that is not delivered when it is seized. So Preseizer has one of
-// these for each process. Thread-safe.
+// A process can block the thread: by its memory while it is attached to, and, while it
+// is seized, by an exec of a file that its file system does not deliver. So Preseizer
+// has one of these objects for each process. Thread-safe.
 class SeizedProcesses {
  public:
-  // What waits while the thread is kept.
+  // Maximum number of each kind of requests that wait while the thread is blocked.
   static constexpr size_t kMostWaiting = 256;
 
   struct Options {
-    // Whether the window of an event's process is still open.
+    // True if the window of an event's process is still open.
     std::function<bool(const rocattach_event&)> is_open;
-    // The process is not seized any more, or was not seized. On the tracing thread.
+    // Called when a process is not seized any more, or was not. On the tracing thread.
     std::function<void(pid_t)> on_released;
     LibraryCache* cache = nullptr;
     uint32_t patience_msec = 0;
@@ -54,19 +54,19 @@ class SeizedProcesses {
   explicit SeizedProcesses(const Options& options);
   ~SeizedProcesses();
 
-  // OK, or why it has no descriptor to be woken by.
+  // OK, or why there is no descriptor to wake it.
   absl::Status status() const { return wake_.status(); }
-  // False if too many wait already.
+  // False if too many are waiting already.
   bool Seize(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // As Preseizer::Serve(). If too many wait already, the window is returned with that
-  // outcome, and `done` is not called.
+  // See Preseizer::Serve(). If too many are waiting already, the window is returned
+  // with that outcome, and `done` is not called.
   std::optional<Window> Serve(Window window, AttachRequest request, Done done)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // As Preseizer::Forget().
+  // See Preseizer::Forget().
   void Forget(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It does nothing, and traces nothing.
+  // True if it does nothing, and traces nothing.
   bool idle() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process has kept the thread for longer than this.
+  // True if a process has blocked the thread for longer than this.
   bool IsKept(absl::Duration than) const;
   // Does not wait.
   void RequestStop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -86,10 +86,10 @@ class SeizedProcesses {
   struct Process {
     std::map<pid_t, Thread> threads;
     uint64_t deadline_ns = 0;
-    // The attach has been tried: followers wait until the collector reports.
+    // Set once the attach has been tried: followers wait until the collector reports.
     std::optional<rocattach_event> settling;
   };
-  // What others have added.
+  // Requests that other threads have added.
   struct Added {
     std::vector<pid_t> to_seize;
     std::vector<Task> tasks;
@@ -120,8 +120,8 @@ class SeizedProcesses {
 
   const Options& options_;
   WakeEvent wake_;
-  std::thread thread_;
-  std::atomic<uint64_t> busy_ns_ = 0;  // since when it has not waited; 0: it waits
+  TaskThread thread_;
+  std::atomic<uint64_t> busy_ns_ = 0;  // since when it works; 0: it waits
   mutable absl::Mutex mutex_;
   Added added_ ABSL_GUARDED_BY(mutex_);
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;
@@ -129,11 +129,11 @@ class SeizedProcesses {
 
   ThreadChecker tracing_thread_;
   std::map<pid_t, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
-  // Released, but not yet in the stop that a detach needs: if forgotten, they would
-  // stop and never continue.
+  // Tracees that are released, but not yet in the stop that a detach needs: if
+  // forgotten, they would stop and never continue.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
   std::vector<Task> tasks_ ABSL_GUARDED_BY(tracing_thread_);
-  // A tracee could not be detached.
+  // True if a tracee could not be detached.
   bool must_exit_ ABSL_GUARDED_BY(tracing_thread_) = false;
 };
 

@@ -1,36 +1,30 @@
 #include "userspace/watch/serving_threads.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/errno_status.h"
 
 namespace rocattach {
 namespace {
 
 // A window is served in a fraction of a millisecond. A leader that takes longer is
-// waiting for something; the events behind this one can wait as long without harm.
+// waiting for something; the events behind its own can wait this long without harm.
 constexpr uint64_t kLeadPatienceNs = 4'000'000;
-// With more threads than this many times those of the options, no further ones are
-// started for those that are kept: so many users at a time are no accident.
+// With this many times the threads of the options, no further ones are started to
+// replace blocked ones: that many blocking users at a time are no accident.
 constexpr size_t kMostThreadsFactor = 8;
 
-bool BecomeRealtime(int priority) {
-  sched_param param = {};
-  param.sched_priority = priority;
-  return pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK,
-                               &param) == 0;
-}
+// Held threads wait for these threads, so they must not queue behind batch work. Each
+// sleeps most of the time and works for some 100 us per window. The watchdog precedes
+// the threads that it watches.
+constexpr int kServingPriority = 1, kWatchdogPriority = 2;
 
 }  // namespace
 
@@ -58,17 +52,16 @@ void ServingThreads::StartThread(std::optional<rocattach_event> first) {
     ended.swap(ended_threads_);
     if (!stopping_) {
       const auto self = threads_.emplace(threads_.end());
-      try {
-        self->handle = std::thread([this, self, first] { Run(self, first); });
-      } catch (const std::system_error&) {
-        threads_.erase(self);  // a limit on threads or memory
-      }
+      self->handle = TaskThread(kServingPriority, "rwa-window",
+                                [this, self, first] { Run(self, first); });
+      // Fails at a limit on threads or memory.
+      if (!self->handle.joinable()) threads_.erase(self);
     }
   }
   Join(&ended);
 }
 
-// Those that Stop() has left behind are nobody's to join.
+// Threads that Stop() has left behind cannot be joined.
 void ServingThreads::Join(std::list<Thread>* ended) {
   for (Thread& thread : *ended) {
     if (thread.handle.joinable()) thread.handle.join();
@@ -104,10 +97,7 @@ bool ServingThreads::Stop(absl::Duration patience) {
 
 void ServingThreads::Run(std::list<Thread>::iterator self,
                          std::optional<rocattach_event> first) {
-  // A held thread waits for this one, so it must not queue behind batch work. It sleeps
-  // most of the time and works for some 100 us per window.
-  if (BecomeRealtime(1)) realtime_ = true;
-  (void)pthread_setname_np(pthread_self(), "rwa-window");
+  if (BecomeRealtime(kServingPriority, "rwa-window")) realtime_ = true;
   if (options_.begin != nullptr && !first.has_value()) options_.begin();
   const bool is_replaced = ServeEvents(&*self, &first);
   leadership_.HandOver(&self->member);
@@ -128,14 +118,14 @@ bool ServingThreads::ServeEvents(Thread* self, std::optional<rocattach_event>* n
     }
     if (!member->leads()) leadership_.Acquire(member);
     rocattach_event event;
-    if (!options_.take(&event, stop_fd_.get())) return false;
+    if (!options_.wait_for_event(&event, stop_fd_.get())) return false;
     const uint64_t now_ns = BootNs();
     self->serving_ns = now_ns;
     leadership_.BeginWork(*member, now_ns);
     WakeWatchdog();
     if (event.type != ROCATTACH_EVENT_WINDOW && event.type != ROCATTACH_EVENT_READY) {
       (void)Serve(event, self);
-    } else if (turns_.Take(event)) {
+    } else if (turns_.BeginTurn(event)) {
       *next = event;
       if (!ServeInTurn(self, next)) return true;
     }
@@ -150,15 +140,15 @@ bool ServingThreads::ServeInTurn(Thread* self, std::optional<rocattach_event>* n
     const bool go_on = Serve(event, self);
     *next = turns_.Pass(event);
     if (!go_on) return false;
-    // Others may have waited longer than this user's events.
+    // Events of other users may have waited longer than this user's.
     if (next->has_value()) leadership_.HandOver(&self->member);
     self->serving_ns = next->has_value() ? BootNs() : 0;
   }
   return true;
 }
 
-// The timer is set by the leader when it begins to serve an event, and not stopped: so
-// it costs one system call in kLeadPatienceNs at most, and nothing while there is
+// The leader sets the timer when it begins to serve an event, and does not stop it: so
+// it costs at most one system call in kLeadPatienceNs, and nothing while there is
 // nothing to do.
 void ServingThreads::WakeWatchdog() {
   if (watchdog_is_due_.load(std::memory_order_relaxed)) return;
@@ -169,13 +159,11 @@ void ServingThreads::WakeWatchdog() {
 }
 
 void ServingThreads::Watch() {
-  // Before the threads that it watches.
-  (void)BecomeRealtime(2);
-  (void)pthread_setname_np(pthread_self(), "rwa-watchdog");
+  (void)BecomeRealtime(kWatchdogPriority, "rwa-watchdog");
   while (!watchdog_ends_) {
     uint64_t expired = 0;
     if (read(watchdog_timer_.get(), &expired, sizeof(expired)) < 0) continue;
-    // First: a leader that begins from here on sets the timer again.
+    // First, so that a leader that begins from here on sets the timer again.
     watchdog_is_due_ = false;
     if (Relieve()) WakeWatchdog();
   }

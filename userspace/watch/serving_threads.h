@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "bpf/watch_events.h"
 #include "userspace/base/steady_cond_var.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/watch/leadership.h"
 #include "userspace/watch/user_turns.h"
@@ -27,9 +28,9 @@ class Lead {
  public:
   Lead(Leadership* leadership, Leadership::Member* member)
       : leadership_(leadership), member_(member) {}
-  // False as well when it has been taken away.
+  // Also false when it has been taken away.
   bool held() const { return member_->leads(); }
-  // Another thread takes the next event.
+  // Lets another thread take the next event.
   void HandOver() const { leadership_->HandOver(member_); }
 
  private:
@@ -43,27 +44,27 @@ class Lead {
 // belongs to a thread, and switching costs a wake-up), and as many windows are served
 // at once as there are threads.
 //
-// A process can keep the thread that reads it waiting for as long as its user likes, and
-// some of these waits cannot be ended. That must cost nobody else a window:
+// A process can block the thread that reads it for as long as its user likes, and some
+// of these waits cannot be ended. That must not cost other users a window:
 // 1. A watchdog takes the lead from a thread that has been serving one event for
 //    kLeadPatience, and starts another thread if none is idle.
-// 2. Each user has half of the threads at most. What exceeds them waits, and is missed
-//    when its hold is over.
+// 2. Each user has half of the threads at most. Events beyond that wait, and are missed
+//    when their hold is over.
 // 3. Stop() leaves threads behind that do not end.
 class ServingThreads {
  public:
   struct Options {
     int threads = 64;
     uint32_t hold_timeout_msec = 250;
-    // At the beginning of each thread, but those that replace a thread which has to end.
-    // May be null.
+    // Called at the beginning of each thread, except those that replace a thread that
+    // has to end. May be null.
     std::function<void()> begin;
     // Waits for the next event; false when `stop_fd` is readable and none is pending.
-    std::function<bool(rocattach_event*, int stop_fd)> take;
+    std::function<bool(rocattach_event*, int stop_fd)> wait_for_event;
     // False if the calling thread must end at once: another one takes its place.
     std::function<bool(const rocattach_event&, const Lead&)> serve;
-    // A WINDOW that has waited for a turn of its user until its hold was over. On the
-    // watchdog's thread, which must not wait.
+    // Called for a WINDOW that has waited for a turn of its user until its hold was
+    // over. On the watchdog's thread, which must not wait.
     std::function<void(const rocattach_event&)> expire;
   };
 
@@ -71,46 +72,46 @@ class ServingThreads {
   ~ServingThreads();
 
   absl::Status Start() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Serves pending events, then ends the threads. False if a process keeps one of them
-  // waiting for longer than `patience`: this object, and what it uses, must not be
-  // destroyed then.
+  // Serves pending events, then ends the threads. Returns false if a process blocks one
+  // of them for longer than `patience`: then this object, and what it uses, must not be
+  // destroyed.
   bool Stop(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
-  // For how long no thread has been there to take the kernel's next event.
+  // Time for which no thread has been there to take the kernel's next event.
   absl::Duration UnattendedFor() const;
-  // Threads that have been serving one event for longer than this.
+  // Number of threads that have been serving one event for longer than this.
   size_t Kept(absl::Duration than) const ABSL_LOCKS_EXCLUDED(mutex_);
   // True if the threads run with real-time priority.
   bool realtime() const { return realtime_; }
 
  private:
   struct Thread {
-    std::thread handle;
+    TaskThread handle;
     Leadership::Member member;
-    std::atomic<uint64_t> serving_ns = 0;  // since when its event is served; 0: none is
+    std::atomic<uint64_t> serving_ns = 0;  // when its event began to be served; 0: none
   };
 
-  // A thread that serves `first` before it takes events from the kernel.
+  // Starts a thread that serves `first` before it takes events from the kernel.
   void StartThread(std::optional<rocattach_event> first = std::nullopt)
       ABSL_LOCKS_EXCLUDED(mutex_);
   static void Join(std::list<Thread>* ended);
-  // Until the end of the thread.
+  // Runs until the end of the thread.
   void Run(std::list<Thread>::iterator self, std::optional<rocattach_event> first)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes events and serves them, `*next` before them, which has its turn. Returns when
-  // stopping, or when this thread must end at once, true then; `*next` is to be served
-  // by another one.
+  // Takes events and serves them, after `*next`, which already has its turn. Returns
+  // false when stopping, or true when this thread must end at once: then `*next` is to
+  // be served by another one.
   bool ServeEvents(Thread* self, std::optional<rocattach_event>* next);
   // Serves an event of a user's processes in the user's turn, and then those that wait
-  // for that. False if this thread must end at once; `*next` as above.
+  // for that turn. False if this thread must end at once; `*next` as above.
   bool ServeInTurn(Thread* self, std::optional<rocattach_event>* next);
   bool Serve(const rocattach_event& event, Thread* self) {
     return options_.serve(event, Lead(&leadership_, &self->member));
   }
-  // The watchdog's thread.
+  // Runs on the watchdog's thread.
   void Watch() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Has the watchdog look, after kLeadPatience at the latest.
+  // Makes the watchdog check the leader, after kLeadPatience at the latest.
   void WakeWatchdog();
-  // Replaces a leader that is kept waiting; true if the watchdog is to look again.
+  // Replaces a leader that is blocked; true if the watchdog is to check again.
   bool Relieve() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;

@@ -25,10 +25,10 @@
 namespace rocattach {
 namespace {
 
-// How long the service is continued at most to release its tracees; if that is not
-// enough, it is continued again at the next check.
+// Maximum time for which the service is continued to release its tracees; if that is
+// not enough, it is continued again at the next check.
 constexpr int kLetGoMsec = 100;
-// How long a stop takes at most: until the last thread has left the kernel.
+// Maximum duration of a stop: until the last thread has left the kernel.
 constexpr int kStopMsec = 50;
 
 // Memory that both processes share.
@@ -47,8 +47,8 @@ void CountContinue(int, siginfo_t* info, void*) {
   if (shared != nullptr && info->si_pid != shared->guard.load()) ++shared->continues;
 }
 
-// What follows runs in the guard, which was forked from a process that may have
-// threads: system calls only.
+// The following functions run in the guard, which was forked from a process that may
+// have threads: system calls only.
 
 void NapUsec(long usec) {
   const timespec time = {0, usec * 1000};
@@ -66,12 +66,12 @@ bool IsStopped(int stat) {
 }
 
 // Continues the service until it has released its tracees, and stops it again, unless
-// somebody else has continued it meanwhile. Of three orders only the first is undone:
-// 1. Others continue, the guard stops: their SIGCONT has been counted when the guard's
-//    SIGSTOP is sent, and it must not be lost.
-// 2. The guard stops, others continue: the service runs already.
-// 3. As 2, and others stop again: a SIGCONT of ours would undo what they did last. So
-//    the count is read at the SIGSTOP, and not once the service stands.
+// another process has continued it meanwhile. Of three orders only the first is undone:
+// 1. Others continue it, then the guard stops it: their SIGCONT has been counted when
+//    the guard's SIGSTOP is sent, and it must not be lost.
+// 2. The guard stops it, then others continue it: the service is running already.
+// 3. As 2, then others stop it again: a SIGCONT by the guard would undo what they did
+//    last. So the count is read at the SIGSTOP, not when the service has stopped.
 void LetTraceesGo(Shared* shared, pid_t service, int stat) {
   const uint32_t continues = shared->continues.load();
   shared->gate.closed.store(1);

@@ -26,21 +26,21 @@ class StubRemover {
  public:
   // More jobs than this are dropped; their stubs stay, which is harmless.
   static constexpr size_t kMaxJobs = 256;
-  // How often, and with which pauses, a thread that is still in the stub is checked.
+  // Number of checks of a thread that is still in the stub, and the pause between them.
   static constexpr int kTries = 10;
   static constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-  // How a stub is removed, and the pause: tests have their own.
+  // The function that removes a stub, and the pause: tests have their own.
   using Removal = std::function<StepResult(const StubLocation&)>;
   explicit StubRemover(Removal removal = RemoveStub, absl::Duration pause = kPause);
   ~StubRemover();
   StubRemover(const StubRemover&) = delete;
   StubRemover& operator=(const StubRemover&) = delete;
 
-  // Removes it soon.
+  // Removes a stub soon.
   void Remove(const StubLocation& location) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A process is attached to again: while this exists, nothing is removed from it.
+  // Exists while a process is attached to again: nothing is removed from it meanwhile.
   // !ok(): a stub is being removed right now, and its cave must not be used.
   class Reattach {
    public:

@@ -34,14 +34,14 @@ constexpr size_t kMaxMounts = 4 << 20;
 constexpr unsigned kConsoleMajor = 4, kConsoles = 64;
 constexpr unsigned kFirstPtyMajor = 136, kLastPtyMajor = 143;
 
-// File systems that answer at once. Those of networks and of user space may never do.
+// File systems that answer at once. Network and user-space ones may never answer.
 constexpr std::array<absl::string_view, 11> kLocalFileSystems = {
     "ext2", "ext3",     "ext4",  "xfs",    "btrfs",   "f2fs",
     "zfs",  "bcachefs", "tmpfs", "devpts", "devtmpfs"};
 
-// What /proc/PID/fdinfo/N says of a descriptor, all at the same instant.
+// Facts about a descriptor from /proc/PID/fdinfo/N, all of the same instant.
 struct Descriptor {
-  uint64_t flags = 0;  // as of open(2)
+  uint64_t flags = 0;  // as in open(2)
   uint64_t mount = 0;
   uint64_t inode = 0;
 };
@@ -75,7 +75,7 @@ bool IsWritable(const Descriptor& descriptor) {
   return (descriptor.flags & O_PATH) == 0 && (mode == O_WRONLY || mode == O_RDWR);
 }
 
-// True if the mount is of a file system that answers at once; `process` has to see it.
+// True if the mount is of a file system that answers at once; the process must see it.
 bool IsLocal(pid_t pid, uint64_t mount) {
   auto text = ReadFile(absl::StrCat("/proc/", pid, "/mountinfo"), kMaxMounts);
   if (!text.ok()) return false;
@@ -98,7 +98,7 @@ bool IsTerminal(const struct stat& info) {
          (number == kConsoleMajor && minor(info.st_rdev) < kConsoles);
 }
 
-// `object` is the target's standard error, as a path only: nothing has been opened yet,
+// `object` is the target's standard error, as a path only: it has not been opened yet,
 // which for a device could have an effect, and on some file systems take forever.
 absl::Status CheckObject(pid_t pid, int object) {
   ASSIGN_OR_RETURN(const Descriptor ours, ReadDescriptor("self", object));
@@ -114,12 +114,12 @@ absl::Status CheckObject(pid_t pid, int object) {
   if (!S_ISFIFO(info.st_mode) && !S_ISREG(info.st_mode) && !IsTerminal(info)) {
     return absl::FailedPreconditionError("it is no terminal, no pipe and no file");
   }
-  // A write by root would keep these bits, one by the target removes them.
+  // A write by root would keep these bits; a write by the target removes them.
   if (S_ISREG(info.st_mode) && (info.st_mode & (S_ISUID | S_ISGID)) != 0) {
     return absl::FailedPreconditionError("it is a set-uid or set-gid file");
   }
-  // The target may exchange its descriptor at any time. This is one moment at which it
-  // had the very object open, and for writing.
+  // The target may exchange its descriptor at any time. This shows one moment at which
+  // it had this very object open, and for writing.
   ASSIGN_OR_RETURN(const Descriptor theirs,
                    ReadDescriptor(absl::StrCat(pid), STDERR_FILENO));
   if (theirs.inode != ours.inode || theirs.mount != ours.mount) {
@@ -131,7 +131,7 @@ absl::Status CheckObject(pid_t pid, int object) {
   return absl::OkStatus();
 }
 
-// While it exists, this thread gets neither SIGPIPE nor SIGTTOU from a write.
+// While it exists, a write by this thread causes neither SIGPIPE nor SIGTTOU.
 class QuietWrites {
  public:
   QuietWrites() {
@@ -165,7 +165,7 @@ absl::Status Write(const ProcessId& process, absl::string_view line) {
       const UniqueFd object,
       OpenFile(absl::StrCat("/proc/", process.pid, "/fd/", STDERR_FILENO), O_PATH));
   RETURN_IF_ERROR(CheckObject(process.pid, object.get()));
-  // While a process lives its number has no other one.
+  // While a process lives, no other process has its ID.
   ASSIGN_OR_RETURN(const uint64_t start_ticks, ReadStartTicks(process.pid));
   if (start_ticks != process.start_ticks) {
     return absl::NotFoundError("the process has ended");

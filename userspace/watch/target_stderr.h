@@ -1,4 +1,4 @@
-// Messages in the standard error of a target.
+// Writes messages to the standard error of a target.
 #ifndef ROCATTACH_USERSPACE_WATCH_TARGET_STDERR_H_
 #define ROCATTACH_USERSPACE_WATCH_TARGET_STDERR_H_
 
@@ -8,11 +8,11 @@
 
 namespace rocattach {
 
-// Writes a line where the process's standard error goes. The process is not trusted,
-// and the caller may have more rights than it, so only what the process could write
-// itself is written to: its descriptor 2 must be open for writing, and is a terminal, a
-// pipe or a file on a local file system. Never waits, stops or raises a signal; what
-// cannot be written at once is not written, and the status says why.
+// Writes a line to the standard error of a process. The process is not trusted, and the
+// caller may have more rights than it, so only what the process could write to itself
+// is written to: its descriptor 2 must be open for writing, and be a terminal, a pipe
+// or a file on a local file system. Never waits, stops or raises a signal; what cannot
+// be written at once is not written, and the status says why.
 absl::Status WriteToStderrOf(const ProcessId& process, absl::string_view line);
 
 }  // namespace rocattach

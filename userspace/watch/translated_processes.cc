@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -28,6 +27,7 @@
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/steady_cond_var.h"
+#include "userspace/base/task_thread.h"
 #include "userspace/base/user_threads.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/watch/known_translated.h"
@@ -38,35 +38,30 @@
 namespace rocattach {
 namespace {
 
-// Processes that are looked at at the same time, one of each user other than root: one
-// whose memory cannot be read costs others nothing until there are as many of them.
+// Number of processes that are looked at at the same time, one of each user but root:
+// one whose memory cannot be read costs others nothing until there are as many of them.
 constexpr int kThreads = 16;
 constexpr absl::Duration kStopPatience = absl::Seconds(1);
 
-// A process that is translated is looked at so often at first, and until it has run for so
-// long, or has done nothing with what it has opened for kLongestNs: it may need less than
-// a millisecond from the mapping to the library's functions. While it does not run, its
-// mappings stay as they are.
+// A translated process is looked at at this interval at first, and until it has run for
+// kPatienceNs, or has done nothing with what it has opened for kLongestNs: it may need
+// less than a millisecond from the mapping to the library's functions. While it does
+// not run, its mappings stay as they are.
 constexpr uint64_t kPauseNs = LookQueue::kPauseNs;
 constexpr uint64_t kPatienceNs = 500'000'000;
 constexpr uint64_t kLongestNs = 10'000'000'000;
 
-// Between looks at all processes. Doubled as long as notifications are lost again: whoever
-// has them lost all the time must not have others read all the time.
-constexpr uint64_t kLookPauseNs = 100'000'000, kMostLookPauseNs = 30'000'000'000;
+// Minimum time between looks at all processes. Doubled as long as notifications are
+// lost again: a user who causes such losses must not cause constant reading for others.
+constexpr uint64_t kOpensPauseNs = 100'000'000, kMostOpensPauseNs = 30'000'000'000;
 
-// The instruction that the kernel writes.
+// The breakpoint instruction that the kernel writes.
 constexpr uint8_t kBreakpoint = 0xcc;
 
-// The program runs towards hsa_init meanwhile.
-void BecomeRealtime(const char* name) {
-  sched_param param = {};
-  param.sched_priority = 1;
-  (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-  (void)pthread_setname_np(pthread_self(), name);
-}
+// Real-time, because the program runs towards hsa_init meanwhile.
+constexpr int kTranslationPriority = 1;
 
-// Kernels can forbid it (proc_mem.force_override), except to a tracer.
+// Kernels can forbid such a write (proc_mem.force_override), except to a tracer.
 absl::Status TryForcedWrite() {
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* page = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -82,15 +77,15 @@ absl::Status TryForcedWrite() {
   return status;
 }
 
-// A probe's place in the memory of a process.
+// The place of a probe in the memory of a process.
 struct Place {
   KnownLibraries::Entry entry;
   RemoteAddress address;
-  // The file's data is mapped too: the loader has mapped all of it.
+  // True if the file's data is mapped too: the loader has mapped all of it.
   bool loaded = false;
 };
 
-// True if the breakpoint was there and is not any more. One byte is written as a whole
+// True if the breakpoint was there and is not any more. The byte is written as a whole
 // or not at all, so any other thread may read it meanwhile.
 absl::StatusOr<bool> Restore(const TargetMemory& memory, const Place& place) {
   const LibraryCopy& copy = *place.entry.copy;
@@ -118,23 +113,24 @@ struct TranslatedProcesses::State {
         users(options.functions.user_of) {}
 
   void ReadOpens() ABSL_LOCKS_EXCLUDED(mutex);
-  void NoteOpen(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
-  // After a loss of notifications.
-  void NoteAll() ABSL_LOCKS_EXCLUDED(mutex);
+  void OnOpen(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
+  // Looks at all processes, after a loss of notifications.
+  void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex);
   void Work() ABSL_LOCKS_EXCLUDED(mutex);
-  void Note(pid_t pid, uid_t uid, LookQueue::Cause cause) ABSL_LOCKS_EXCLUDED(mutex);
-  // Waits for a look that is due; none: this is stopping.
+  void RequestLook(pid_t pid, uid_t uid, LookQueue::Cause cause)
+      ABSL_LOCKS_EXCLUDED(mutex);
+  // Waits for a look that is due; unset when stopping.
   std::optional<Look> NextLook() ABSL_LOCKS_EXCLUDED(mutex);
   absl::Duration UntilNext() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Looks at a process again if it has run since the last time.
   void LookAgain(Look look) ABSL_LOCKS_EXCLUDED(mutex, calls);
-  // Looks at a process, and writes the byte where that is right.
+  // Looks at a process, and writes the byte if that is right.
   Outcome LookAt(Look* look) ABSL_LOCKS_EXCLUDED(mutex, calls);
   std::vector<Place> PlacesIn(const Maps& maps) ABSL_LOCKS_EXCLUDED(calls);
   void RememberIfTranslated(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex);
   void Remember(const ProcessId& process, uid_t uid) ABSL_LOCKS_EXCLUDED(mutex);
   void Report(const TranslatedProcess& found) ABSL_LOCKS_EXCLUDED(mutex, calls);
-  void NoteEnded() ABSL_LOCKS_EXCLUDED(mutex);
+  void OnThreadEnd() ABSL_LOCKS_EXCLUDED(mutex);
   bool IsStopping() ABSL_LOCKS_EXCLUDED(mutex);
 
   const Options options;
@@ -143,7 +139,7 @@ struct TranslatedProcesses::State {
   WakeEvent wake;
   std::atomic<uint64_t> opens_lost = 0;
 
-  // Held while the libraries, which may be gone after Stop(), are used.
+  // Held while the libraries are used, which may be gone after Stop().
   absl::Mutex calls;
   bool closed ABSL_GUARDED_BY(calls) = false;
 
@@ -153,31 +149,33 @@ struct TranslatedProcesses::State {
   int running ABSL_GUARDED_BY(mutex) = 0;
   int reporting ABSL_GUARDED_BY(mutex) = 0;  // threads inside of on_found
   LookQueue queue ABSL_GUARDED_BY(mutex);
-  uint64_t notes ABSL_GUARDED_BY(mutex) = 0;  // looks that are due sooner than others
+  // Changes when a look may be due sooner.
+  uint64_t queue_version ABSL_GUARDED_BY(mutex) = 0;
   KnownTranslated known ABSL_GUARDED_BY(mutex);
   SteadyCondVar changed;
 };
 
-void TranslatedProcesses::State::Note(pid_t pid, uid_t uid, LookQueue::Cause cause) {
+void TranslatedProcesses::State::RequestLook(pid_t pid, uid_t uid,
+                                             LookQueue::Cause cause) {
   if (pid == getpid()) return;
   absl::MutexLock lock(&mutex);
   const uint64_t before_ns = queue.NextDueNs();
-  queue.Note(pid, uid, cause, BootNs());
-  // Otherwise a process that is noted again and again would wake all threads each time.
+  queue.RequestLook(pid, uid, cause, BootNs());
+  // Otherwise a process that is requested repeatedly would wake all threads each time.
   if (queue.NextDueNs() >= before_ns) return;
-  ++notes;
+  ++queue_version;
   changed.SignalAll();
 }
 
-void TranslatedProcesses::State::NoteOpen(pid_t pid) {
-  Note(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOpened);
+void TranslatedProcesses::State::OnOpen(pid_t pid) {
+  RequestLook(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOpened);
 }
 
-void TranslatedProcesses::State::NoteAll() {
+void TranslatedProcesses::State::LookAtAll() {
   for (pid_t pid : options.functions.list()) {
-    // A thread of the kernel has no program.
+    // A kernel thread has no program.
     if (!ReadExecutable(pid).ok()) continue;
-    Note(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOthers);
+    RequestLook(pid, users.Of(pid, BootNs()), LookQueue::Cause::kOthers);
   }
 }
 
@@ -186,38 +184,38 @@ bool TranslatedProcesses::State::IsStopping() {
   return stopping;
 }
 
-void TranslatedProcesses::State::NoteEnded() {
+void TranslatedProcesses::State::OnThreadEnd() {
   absl::MutexLock lock(&mutex);
   --running;
   changed.SignalAll();
 }
 
 void TranslatedProcesses::State::ReadOpens() {
-  BecomeRealtime("rwa-opens");
+  (void)BecomeRealtime(kTranslationPriority, "rwa-opens");
   bool look_at_all = false;
-  uint64_t next_look_ns = 0, pause_ns = kLookPauseNs;
+  uint64_t next_look_ns = 0, pause_ns = kOpensPauseNs;
   for (;;) {
     pollfd fds[2] = {{opens->fd(), POLLIN, 0}, {wake.fd(), POLLIN, 0}};
     const uint64_t wait_ns = next_look_ns - std::min(next_look_ns, BootNs());
     poll(fds, 2, look_at_all ? static_cast<int>(wait_ns / 1'000'000) + 1 : -1);
     if (IsStopping()) break;
-    if (!opens->Read([this](pid_t pid) { NoteOpen(pid); })) {
+    if (!opens->Read([this](pid_t pid) { OnOpen(pid); })) {
       ++opens_lost;
       look_at_all = true;
     }
     if (!look_at_all || BootNs() < next_look_ns) continue;
     look_at_all = false;
     const bool is_quiet = BootNs() - next_look_ns > pause_ns;
-    pause_ns = is_quiet ? kLookPauseNs : std::min(2 * pause_ns, kMostLookPauseNs);
-    NoteAll();
+    pause_ns = is_quiet ? kOpensPauseNs : std::min(2 * pause_ns, kMostOpensPauseNs);
+    LookAtAll();
     next_look_ns = BootNs() + pause_ns;
   }
-  NoteEnded();
+  OnThreadEnd();
 }
 
 absl::Duration TranslatedProcesses::State::UntilNext() const {
   constexpr uint64_t kMostNs = 3'600'000'000'000;
-  // One that waits for another of its user is woken by the end of that.
+  // A look that waits for another one of its user is woken by the end of that one.
   const uint64_t due_ns = queue.NextDueNs();
   return absl::Nanoseconds(std::min(kMostNs, due_ns - std::min(due_ns, BootNs())));
 }
@@ -227,41 +225,40 @@ std::optional<LookQueue::Look> TranslatedProcesses::State::NextLook() {
   while (!stopping) {
     if (auto look = queue.Take(BootNs()); look.has_value()) return look;
     changed.WaitFor(&mutex, UntilNext(),
-                    [this, before = notes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-                      return stopping || notes != before;
-                    });
+                    [this, before = queue_version]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                        mutex) { return stopping || queue_version != before; });
   }
   return std::nullopt;
 }
 
 void TranslatedProcesses::State::LookAgain(Look look) {
-  const uint64_t noted_ns = look.noted_ns;
-  // Before its mappings are read: what it does meanwhile is seen the next time.
+  const uint64_t requested_ns = look.requested_ns;
+  // Read before its mappings: what the process does meanwhile is seen the next time.
   const std::optional<uint64_t> cpu_ns = options.functions.cpu_ns(look.pid);
-  const bool is_first = std::exchange(look.seen_ns, noted_ns) != noted_ns;
+  const bool is_first = std::exchange(look.seen_ns, requested_ns) != requested_ns;
   if (is_first) look.first_cpu_ns = cpu_ns;
   const bool has_run = std::exchange(look.cpu_ns, cpu_ns) != cpu_ns;
   const bool may_differ = is_first || has_run || !cpu_ns.has_value();
   const Outcome outcome = may_differ ? LookAt(&look) : Outcome::kOpen;
-  const uint64_t now = BootNs(), waited_ns = now - noted_ns;
+  const uint64_t now = BootNs(), waited_ns = now - requested_ns;
   uint64_t ran_ns = waited_ns;
   if (cpu_ns.has_value() && look.first_cpu_ns.has_value()) {
     ran_ns = std::min(ran_ns, *cpu_ns - *look.first_cpu_ns);
   }
   const bool again =
       outcome == Outcome::kOpen && ran_ns < kPatienceNs && waited_ns < kLongestNs;
-  // Also if it has not run: each look wakes all threads of this class.
+  // Grows even if it has not run: each look wakes all threads of this class.
   const uint64_t pause_ns = std::max(kPauseNs, std::min(waited_ns, kPatienceNs) / 32);
   absl::MutexLock lock(&mutex);
   queue.Done(std::move(look), again ? now + pause_ns : 0, now);
-  ++notes;
+  ++queue_version;
   changed.SignalAll();
 }
 
 void TranslatedProcesses::State::Work() {
-  BecomeRealtime("rwa-translated");
+  (void)BecomeRealtime(kTranslationPriority, "rwa-translated");
   while (std::optional<Look> look = NextLook()) LookAgain(*std::move(look));
-  NoteEnded();
+  OnThreadEnd();
 }
 
 std::vector<Place> TranslatedProcesses::State::PlacesIn(const Maps& maps) {
@@ -291,7 +288,7 @@ std::vector<Place> TranslatedProcesses::State::PlacesIn(const Maps& maps) {
 }
 
 // The memory is opened first: what is read and written is the memory of that moment,
-// whoever has the number later. A mapping that is seen has its breakpoint already, since
+// even if the ID is reused. A mapping that is seen has its breakpoint already, since
 // reading the memory waits for the lock under which the kernel has made both.
 TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(Look* look) {
   const Functions& functions = options.functions;
@@ -305,7 +302,7 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(Look* loo
     look->how = functions.how_translated(pid, *maps);
     if (look->how.empty()) return Outcome::kSettled;
     Remember({pid, *ticks}, look->uid);
-    maps = functions.read_maps(pid);  // after that was known
+    maps = functions.read_maps(pid);  // after that became known
     if (!maps.ok()) return Outcome::kSettled;
   }
   const std::vector<Place> places = PlacesIn(*maps);
@@ -321,8 +318,8 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(Look* loo
     found.cookie = place.entry.cookie;
   }
   Report(found);
-  // What a loader maps again has the breakpoint again, and a file without it may be about
-  // to get its probe.
+  // Code that a loader maps again has the breakpoint again, and a file without a probe
+  // may be about to get one.
   return is_settled ? Outcome::kSettled : Outcome::kOpen;
 }
 
@@ -333,7 +330,7 @@ void TranslatedProcesses::State::Remember(const ProcessId& process, uid_t uid) {
     if (known.Add(process, uid)) return;
     ended = known.Of(uid);
   }
-  // Without the lock: there are many.
+  // Without the lock, because there are many.
   std::erase_if(ended, [](const ProcessId& other) {
     const auto ticks = ReadStartTicks(other.pid);
     return ticks.ok() && *ticks == other.start_ticks;
@@ -348,7 +345,7 @@ void TranslatedProcesses::State::Report(const TranslatedProcess& found) {
     if (silent || !known.Report(found.id, found.cookie)) return;
     ++reporting;
   }
-  // Without a lock: whoever is told may read the process, which can keep it waiting.
+  // Without a lock: the function may read the process, which can block it.
   options.on_found(found);
   absl::MutexLock lock(&mutex);
   --reporting;
@@ -434,12 +431,12 @@ void TranslatedProcesses::FindRunning() {
     (void)threads.Run(state_->users.Of(pid, BootNs()),
                       [state = state_, pid] { state->RememberIfTranslated(pid); });
   }
-  // One that is not read by then is looked at when it opens or maps a copy.
+  // A process that has not been read by then is looked at when it opens or maps a copy.
   (void)threads.Finish(kPatience);
 }
 
 void TranslatedProcesses::AfterProbe(const CheckedFile& file, pid_t mapped_by) {
-  // Where a file system has no such notifications, only Valgrind and its like are seen.
+  // If a file system has no such notifications, only Valgrind and its like are seen.
   (void)state_->opens->Add(file);
   std::map<pid_t, uid_t> users;
   {
@@ -447,16 +444,16 @@ void TranslatedProcesses::AfterProbe(const CheckedFile& file, pid_t mapped_by) {
     for (const auto& [pid, uid] : state_->known.All()) users[pid] = uid;
   }
   if (mapped_by != 0) users[mapped_by] = state_->users.Of(mapped_by, BootNs());
-  // Not here: a process can keep whoever reads it waiting.
+  // Not here, because a process can block its reader.
   for (const auto& [pid, uid] : users) {
-    state_->Note(
+    state_->RequestLook(
         pid, uid,
         pid == mapped_by ? LookQueue::Cause::kMapped : LookQueue::Cause::kOthers);
   }
 }
 
-void TranslatedProcesses::NoteMapped(pid_t pid, uid_t uid) {
-  state_->Note(pid, uid, LookQueue::Cause::kMapped);
+void TranslatedProcesses::OnMapped(pid_t pid, uid_t uid) {
+  state_->RequestLook(pid, uid, LookQueue::Cause::kMapped);
 }
 
 TranslationCounts TranslatedProcesses::counts() const {

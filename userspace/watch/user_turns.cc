@@ -2,7 +2,7 @@
 
 namespace rocattach {
 
-bool UserTurns::Take(const rocattach_event& event) {
+bool UserTurns::BeginTurn(const rocattach_event& event) {
   absl::MutexLock lock(&mutex_);
   User& user = users_[event.charged_uid];
   if (user.turns < most_per_user_) {

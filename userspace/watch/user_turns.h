@@ -1,4 +1,4 @@
-// How many threads the processes of one user may occupy.
+// Limits the number of threads that the processes of one user may occupy.
 #ifndef ROCATTACH_USERSPACE_WATCH_USER_TURNS_H_
 #define ROCATTACH_USERSPACE_WATCH_USER_TURNS_H_
 
@@ -17,21 +17,21 @@
 
 namespace rocattach {
 
-// A process can keep the thread that serves its event waiting, by its memory or its file
-// system. So each user has a number of turns; events beyond them wait here, and no
-// thread waits with them. Thread-safe.
+// A process can block the thread that serves its event, by its memory or its file
+// system. So each user has a number of turns; events beyond them wait here, without a
+// thread. Thread-safe.
 class UserTurns {
  public:
   explicit UserTurns(int most_per_user) : most_per_user_(most_per_user) {}
 
-  // Of events that can keep their thread waiting: WINDOW and READY. True: it may be
-  // served, and a turn is taken. False: it waits here.
-  bool Take(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The turn of `event` is over. If another one of its user waits, that has it now.
+  // For events that can block their thread: WINDOW and READY. True: the event may be
+  // served, its turn has begun. False: it waits here.
+  bool BeginTurn(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the turn of `event`; returns the next event of its user, which has it then.
   std::optional<rocattach_event> Pass(const rocattach_event& event)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Removes the WINDOWs of before `before_ns`, CLOCK_BOOTTIME, that still wait. A READY
-  // is never too late: its collector waits.
+  // Removes WINDOWs older than `before_ns`, CLOCK_BOOTTIME, that still wait. A READY is
+  // never too late: its collector waits.
   std::vector<rocattach_event> TakeOlderWindows(uint64_t before_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasWaiting() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -44,7 +44,7 @@ class UserTurns {
 
   const int most_per_user_;
   mutable absl::Mutex mutex_;
-  // By the user that the event is charged to: root of a container may have many.
+  // By the user that the event is charged to: root in a container may have many.
   std::map<uid_t, User> users_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -77,7 +77,7 @@ void SetAttachVerdict(Window* window) {
   const bool late = outcome.reason == AttachReason::kStopTimeout ||
                     outcome.reason == AttachReason::kNotAtWindow;
   window->verdict = late ? Verdict::kMissed : Verdict::kRefused;
-  // It could not be recorded without us either.
+  // Such a process cannot use GPUs, with or without the service.
   if (outcome.reason == AttachReason::kInheritedRuntime) {
     window->verdict = Verdict::kPassed;
   }

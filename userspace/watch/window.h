@@ -33,11 +33,11 @@ inline ProcessId ProcessIdOf(const rocattach_event& event) {
 // The name of the thread that opened the window.
 absl::string_view CommOf(const rocattach_event& event);
 
-// What /proc says of the event's process. If it has ended, or another process has its pid
-// by now, what the event says: name, user and start time.
+// Facts from /proc about the event's process. If it has ended, or another process has
+// its ID by now, those in the event: name, user and start time.
 ProcessInfo ProcessOf(const rocattach_event& event);
 
-// A late attach: the runtime may have been opened before.
+// True for a late attach: the runtime may have been opened before.
 inline bool IsLate(const rocattach_event& event) {
   return (event.cookie & ROCATTACH_COOKIE_LATE) != 0;
 }
@@ -55,16 +55,16 @@ struct Window {
   std::string hsa_library;  // path of the library copy that was hit
 };
 
-// Set verdict and reason of a window. Of a process that could not be inspected: it has
-// exited, or the service itself is short of resources, according to `status`.
+// These set verdict and reason of a window. For a process that could not be inspected:
+// it has exited, or the service is short of resources, according to `status`.
 void SetUnreadableVerdict(const absl::Status& status, Window* window);
-// Of a process that shares its memory with process `other`.
+// For a process that shares its memory with process `other`.
 void SetSharedMemoryVerdict(pid_t other, bool is_vfork_child, Window* window);
-// Of an attach that has been tried. Stays open after a success until the collector
+// For an attach that has been tried. Stays open after a success until the collector
 // reports, and for a process that has exited until the kernel reports how.
 void SetAttachVerdict(Window* window);
 
-// Receives what the attach threads see; called from several threads.
+// Receives windows and events from the attach threads; called from several threads.
 class WindowSink {
  public:
   virtual ~WindowSink() = default;

@@ -1,4 +1,4 @@
-// Decides which windows are attached at, before anything is done to their processes.
+// Decides at which windows to attach, before anything is done to their processes.
 #ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_POLICY_H_
 #define ROCATTACH_USERSPACE_WATCH_WINDOW_POLICY_H_
 
@@ -24,7 +24,7 @@ struct WindowPolicyOptions {
   BudgetLimits budget;
   // Why another process cannot be attached now; empty if it can. May be null.
   std::function<std::string()> full;
-  // null: processes that crash after an attach change nothing. Must outlive the policy.
+  // Null: processes that crash after an attach change nothing. Must outlive the policy.
   CrashBreaker* crash_breaker = nullptr;
 };
 
@@ -36,16 +36,16 @@ class WindowPolicy {
   const PolicyRules& rules() const { return options_.rules; }
   // False if every window is only reported.
   bool attaches() const { return options_.attach && !options_.dry_run; }
-  // The reason to attach, which may be empty, if the event alone shows that the window
-  // is to be attached at.
+  // The reason to attach, which may be empty, if the event alone shows that the service
+  // is to attach at this window.
   std::optional<std::string> AcceptFromEvent(const rocattach_event& event) const;
-  // Fills in verdict and reason of a window that is not to be attached at; true if so.
+  // Fills in verdict and reason of a window at which not to attach; returns true then.
   // Reading the process takes some time: `before_slow_read` is called first.
   bool ShouldSkip(Window* window, absl::FunctionRef<void()> before_slow_read) const;
-  // Whether the rules allow to attach to a process that has opened no window yet. Reads
-  // its arguments, which lie in its memory: it can keep the caller waiting.
+  // True if the rules allow attaching to a process that has opened no window yet. Reads
+  // its arguments, which are in its memory: it can block the caller.
   bool Allows(pid_t pid) const;
-  // The same without waiting: true if only the arguments would tell.
+  // The same without waiting: true if only the arguments can decide.
   bool MayAllow(pid_t pid) const;
 
  private:
@@ -55,11 +55,11 @@ class WindowPolicy {
   bool SkipByMode(Window* window) const;
   // True, with verdict and reason, if a window that the rules allow cannot be served.
   bool SkipUnserved(Window* window) const;
-  // False, with verdict and reason, if the rules forbid to attach.
+  // False, with verdict and reason, if the rules forbid attaching.
   bool RulesAllow(Window* window, absl::FunctionRef<void()> before_slow_read) const;
   // Skips the window if the crash breaker stops attaching to the process; true if so.
   bool SkipCrashing(Window* window, absl::FunctionRef<void()> before_slow_read) const;
-  // The rule by which the kernel did not hold the process.
+  // The rule because of which the kernel did not hold the process.
   std::string KernelDenial(Window* window) const;
 
   const WindowPolicyOptions options_;

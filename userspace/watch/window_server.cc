@@ -13,7 +13,6 @@
 #include "injector/attach.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/elapsed.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/user_threads.h"
@@ -35,8 +34,8 @@ void WaitUntilUntraced(pid_t pid, pid_t tid) {
   }
 }
 
-// It is not the process that cannot be attached to, only that none of its threads was
-// where one can be entered.
+// True if the process can be attached to, but none of its threads was where one can be
+// entered.
 bool HasNoSafePoint(const AttachOutcome& outcome) {
   if (outcome.ok() || outcome.target_modified) return false;
   return outcome.reason == AttachReason::kNoSafePoint ||
@@ -77,8 +76,8 @@ ServingThreads::Options WindowServer::ThreadOptions() {
   if (options_.policy.attach) {
     threads.begin = [this] { WarmUpAttach(options_.collector.file.path, &cache_); };
   }
-  threads.take = [this](rocattach_event* event, int stop_fd) {
-    return Take(event, stop_fd);
+  threads.wait_for_event = [this](rocattach_event* event, int stop_fd) {
+    return WaitForEvent(event, stop_fd);
   };
   threads.serve = [this](const rocattach_event& event, const Lead& lead) {
     return Serve(event, lead);
@@ -117,8 +116,8 @@ absl::Status WindowServer::PublishRules() {
 
 bool WindowServer::Stop(absl::Duration patience) {
   const bool all_ended = threads_.Stop(patience);
-  // These trace, and a process that executes a file which is not delivered keeps
-  // whoever seizes it.
+  // Their threads trace, and a process that executes a file which its file system does
+  // not deliver blocks the thread that seizes it.
   UserThreads stopping("rwa-stop", /*most_per_user=*/2);
   (void)stopping.Run(0, [this] { followers_.Stop(); });
   if (preseizer_ != nullptr) (void)stopping.Run(0, [this] { preseizer_->Stop(); });
@@ -138,7 +137,7 @@ void WindowServer::Expire(const rocattach_event& event) {
       event.charged_uid,
       " keep the threads waiting that serve this user's processes: by a page fault in "
       "their memory, a file system, or the lock of their mappings");
-  // Not read from the process: that is what the threads wait for.
+  // Not read from the process, because that is what the threads are waiting for.
   window.process.id = ProcessIdOf(event);
   window.process.uid = event.uid;
   window.process.comm = std::string(CommOf(event));
@@ -157,13 +156,13 @@ void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
   rocattach_event event = LateEvent(process, cookie);
   event.ip = runtime_address;
   auto prepared = std::make_unique<PreparedTarget>();
-  // What fails here fails again when a thread has stopped, and is reported then.
+  // If this fails, it fails again when a thread has stopped, and is reported then.
   if (PrepareAttach(requests_.Build(event), &cache_, prepared.get()).ok()) {
     prepared_.Add(process.pid, std::move(prepared));
   }
 }
 
-bool WindowServer::Take(rocattach_event* event, int stop_fd) {
+bool WindowServer::WaitForEvent(rocattach_event* event, int stop_fd) {
   for (;;) {
     bool known = false;
     const bool consumed = probe_->ConsumeOne([event, &known](const rocattach_event& e) {
@@ -171,7 +170,7 @@ bool WindowServer::Take(rocattach_event* event, int stop_fd) {
       known = true;
     });
     if (known) return true;
-    if (consumed) continue;  // of an unknown format: counted as lost
+    if (consumed) continue;  // unknown format: counted as lost
     pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
     // Stopping comes second, so that pending events are still served.
@@ -202,7 +201,7 @@ bool WindowServer::Serve(const rocattach_event& event, const Lead& lead) {
 }
 
 void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const {
-  // A held thread is alive. And the first thread's ID belongs to the process while its
+  // A held thread is alive, and the first thread's ID belongs to the process while its
   // claim exists.
   auto is_same_process = [this, &event] {
     return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
@@ -220,7 +219,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, const Lead& lead) {
   AttachStart start;
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);
-  // While the thread is stopping.
+  // Called while the thread is stopping.
   if (options_.on_window != nullptr) options_.on_window(event);
   Window window;
   window.event = event;
@@ -252,7 +251,8 @@ void WindowServer::FinishUnannounced(Window window) {
 
 void WindowServer::Finish(Window window) {
   const rocattach_event& event = window.event;
-  if (window.outcome.ok() && window.reason.empty()) window.reason = NoteOf(event).why;
+  if (window.outcome.ok() && window.reason.empty())
+    window.reason = FailedAttemptOf(event).why;
   if (window.process.id.pid == 0) {
     // Read only now, not before the stop: the process runs on meanwhile.
     window.process = ProcessOf(event);
@@ -270,7 +270,8 @@ bool WindowServer::Attach(Window* window, const Lead& lead, AttachStart* start) 
     Begin(window->event, start);
   }
   AttachRequest request = requests_.Build(window->event);
-  if (NoteOf(window->event).loaded) request.earlier = EarlierAttach::kReplaceStub;
+  if (FailedAttemptOf(window->event).loaded)
+    request.earlier = EarlierAttach::kReplaceStub;
   ChooseBackendFor(window, &request);
   awaited_.Add(request.config.window_id, BootNs());
   std::shared_ptr<StubRemover::Reattach> reattach;
@@ -305,8 +306,8 @@ bool WindowServer::Attach(Window* window, const Lead& lead, AttachStart* start) 
 
 void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) const {
   if (options_.needs_sdk == nullptr || !options_.needs_sdk()) return;
-  // It is too late to enter through the SDK; what it can still give, the collector's
-  // answer says.
+  // It is too late to enter through the SDK; the collector's answer says what the SDK
+  // can still provide.
   if (IsLate(window->event)) return;
   // Reads the process, which delays only windows of services with sessions that need
   // the SDK.
@@ -326,16 +327,17 @@ rocattach_event WindowServer::LateEvent(const ProcessId& process, uint64_t cooki
   return event;
 }
 
-WindowServer::LateNote WindowServer::NoteOf(const rocattach_event& event) {
+WindowServer::FailedAttempt WindowServer::FailedAttemptOf(
+    const rocattach_event& event) {
   if (!IsLate(event)) return {};
-  absl::MutexLock lock(&notes_mutex_);
-  const auto note = notes_.find(static_cast<pid_t>(event.pid));
-  return note == notes_.end() ? LateNote() : note->second;
+  absl::MutexLock lock(&failed_attempts_mutex_);
+  const auto attempt = failed_attempts_.find(static_cast<pid_t>(event.pid));
+  return attempt == failed_attempts_.end() ? FailedAttempt() : attempt->second;
 }
 
-void WindowServer::NoteNotEntered(pid_t pid, bool loaded, std::string why) {
-  absl::MutexLock lock(&notes_mutex_);
-  notes_[pid] = {loaded, std::move(why)};
+void WindowServer::RecordFailedAttempt(pid_t pid, bool loaded, std::string why) {
+  absl::MutexLock lock(&failed_attempts_mutex_);
+  failed_attempts_[pid] = {loaded, std::move(why)};
 }
 
 AttachOutcome WindowServer::LoadForSdk(const ProcessId& process,
@@ -364,7 +366,7 @@ void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t 
   ready.type = ROCATTACH_EVENT_READY;
   ready.mode = ROCATTACH_READY_TAKEN_OVER;
   ready.ready = {memory, bytes, ready.time_ns};
-  // 0: no report comes, but the process's end is reported.
+  // 0: no report comes, but the end of the process is reported.
   (void)probe_->ExpectReport(process.pid, 0);
   FinishUnannounced(std::move(window));
   sink_->OnReady(ready);
@@ -396,7 +398,7 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
   window.hsa_library = LibraryOf(event);
   window.attach_tried = true;
   AttachRequest request = requests_.Build(event);
-  if (NoteOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
+  if (FailedAttemptOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
   std::optional<StubRemover::Reattach> reattach;
   if (options_.stub_remover != nullptr) {
     reattach.emplace(options_.stub_remover, process.pid);
@@ -412,7 +414,7 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
     if (window.outcome.ok()) {
       event.tid = static_cast<uint32_t>(seen->tid);
       event.ip = seen->ip;
-      // In its call it made no progress any more.
+      // The thread has made no progress since it entered this call.
       window.outcome.stopped_ns = call->hit_ns();
       FinishUnannounced(std::move(window));
       return true;
@@ -423,7 +425,7 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
   }
   (void)awaited_.Remove(request.config.window_id);
   probe_->ForgetReport(process.pid);
-  // The next way in needs it again.
+  // The next way to enter needs it again.
   Prepare(process, runtime_address, cookie);
   return false;
 }
@@ -452,7 +454,7 @@ absl::Status WindowServer::AttachBlocked(const ProcessId& process,
   window.hsa_library = LibraryOf(event);
   window.attach_tried = true;
   AttachRequest request = requests_.Build(event);
-  if (NoteOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
+  if (FailedAttemptOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
   request.point.blocked = true;
   ChooseBackendFor(&window, &request);
   std::optional<StubRemover::Reattach> reattach;
@@ -486,7 +488,7 @@ absl::Status WindowServer::AttachBlocked(const ProcessId& process,
 void WindowServer::Settle(Window* window) {
   if (window->outcome.ok()) return;  // open until the collector reports
   (void)awaited_.Remove(window->event.time_ns);
-  // Whatever failed, do not hold the thread until its deadline.
+  // After any failure, the thread must not be held until its deadline.
   probe_->Release(window->event);
   SetAttachVerdict(window);
 }

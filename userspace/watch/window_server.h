@@ -40,21 +40,21 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
-  // Called once for every window, those of late attaches and of collectors that are
-  // taken over as well. Where the window opens at a probe: before it is served, but
-  // after its thread has been asked to stop. May be null.
+  // Called once for every window, also for those of late attaches and of collectors
+  // that are taken over. If the window opens at a probe: before it is served, but after
+  // its thread has been asked to stop. May be null.
   std::function<void(const rocattach_event&)> on_window;
   // Called for every window of a late attach that opens at a probe, before it is
   // served, and again when its thread runs on: `served` is true then. May be null.
   std::function<void(const rocattach_event&, bool served)> on_late_window;
-  // Windows are watched for. False: only running processes are entered.
+  // Watches for windows. False: only running processes are entered.
   bool watch_new = true;
-  // Whether a process may be seized in advance, where that is needed; null: any.
+  // True if a process may be seized in advance, where that is needed; null: any may.
   std::function<bool(pid_t)> wanted;
-  // Whether sessions want what only rocprofiler-sdk has. May be null.
+  // True if sessions need what only rocprofiler-sdk provides. May be null.
   std::function<bool()> needs_sdk;
   SdkSearch sdk_search;
-  // Whether to stop attaching where processes crash right after it.
+  // Stops attaching where processes crash right after it.
   bool crash_breaker = true;
 };
 
@@ -65,58 +65,58 @@ class WindowServer {
   ~WindowServer();
 
   absl::Status Start();
-  // As ServingThreads has it.
+  // See ServingThreads.
   bool Stop(absl::Duration patience);
   absl::Duration UnattendedFor() const { return threads_.UnattendedFor(); }
-  // Threads that have been serving one event for longer than a hold may take.
+  // Number of threads that have been serving one event for longer than a hold may take.
   size_t KeptThreads() const;
-  // Whether the rules allow to attach to a process that has opened no window.
+  // True if the rules allow attaching to a process that has opened no window.
   bool Allows(pid_t pid) const { return policy_.Allows(pid); }
   // The same without waiting for the process: true if it is not certain.
   bool MayAllow(pid_t pid) const { return policy_.MayAllow(pid); }
   // Reads what a late attach to this process will need, so that the thread that is
   // entered does not wait for it.
   void Prepare(const ProcessId& process, uint64_t runtime_address, uint64_t cookie);
-  // The late attach of this process is over.
-  void ForgetPrepared(pid_t pid) ABSL_LOCKS_EXCLUDED(notes_mutex_) {
+  // Called when the late attach of this process is over.
+  void ForgetPrepared(pid_t pid) ABSL_LOCKS_EXCLUDED(failed_attempts_mutex_) {
     prepared_.Take(pid);
-    absl::MutexLock lock(&notes_mutex_);
-    notes_.erase(pid);
+    absl::MutexLock lock(&failed_attempts_mutex_);
+    failed_attempts_.erase(pid);
   }
   // Late attach at a call of the runtime, without a hold: tries it until `deadline_ns`
-  // (CLOCK_BOOTTIME), on threads of its own. True if the process has been entered; the
-  // window has been passed to the sink then. False: nothing has changed, and nothing is
-  // reported, because another way in may be tried.
+  // (CLOCK_BOOTTIME), on threads of its own. True if the process has been entered; then
+  // the window has been passed to the sink. False: nothing has changed, and nothing is
+  // reported, because another way to enter may be tried.
   bool AttachAtCall(const ProcessId& process, uint64_t runtime_address, uint64_t cookie,
                     AwaitedCall* call, uint64_t deadline_ns);
   // Late attach of a process that calls no function of the runtime: enters one of its
   // threads that is blocked in a system call. Blocks until that has been done, and
   // passes the window to the sink. `runtime_address` is an address inside the process's
-  // copy of the runtime, `cookie` that copy's. `returns_unentered`: if none can be
-  // entered now and nothing has changed, nothing is reported, and the reason is returned
-  // with ABORTED; OK in all other cases.
+  // copy of the runtime, `cookie` that copy's. `returns_unentered`: if no thread can be
+  // entered now and nothing has changed, nothing is reported, and the reason is
+  // returned with ABORTED; OK in all other cases.
   absl::Status AttachBlocked(const ProcessId& process, uint64_t runtime_address,
                              uint64_t cookie, bool returns_unentered);
-  // A process that has a collector of an earlier service, whose memory is at `memory`:
+  // For a process with a collector of an earlier service, whose memory is at `memory`:
   // passes a window and the collector's report to the sink. `entered`: it was entered
   // through rocprofiler-sdk, with this outcome; null: it was not.
   void TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
                 uint64_t cookie, const AttachOutcome* entered = nullptr);
-  // Whether sessions want what only rocprofiler-sdk has.
+  // True if sessions need what only rocprofiler-sdk provides.
   bool needs_sdk() const {
     return options_.needs_sdk != nullptr && options_.needs_sdk();
   }
   // Loads the collector on a thread that is blocked in a system call, for
-  // rocprofiler-sdk to attach it. Nothing is passed to the sink. `tid` becomes that of
-  // the outcome's thread.
+  // rocprofiler-sdk to attach it. Passes nothing to the sink. `tid` is the ID of that
+  // thread.
   AttachOutcome LoadForSdk(const ProcessId& process, uint64_t runtime_address,
                            uint64_t cookie, pid_t tid);
-  // The late attach of a process into which the collector has been loaded without being
-  // used, and `why` it was not; empty: there was nothing of that kind.
-  void NoteNotEntered(pid_t pid, bool loaded, std::string why)
-      ABSL_LOCKS_EXCLUDED(notes_mutex_);
-  // Whether the reports of this library are heard: the collector's, or one that was
-  // added here, which is of an earlier service and was inherited by a forked child.
+  // For the late attach of a process that could not be entered in another way before,
+  // and `why` (may be empty). `loaded`: the collector is loaded there, but not used.
+  void RecordFailedAttempt(pid_t pid, bool loaded, std::string why)
+      ABSL_LOCKS_EXCLUDED(failed_attempts_mutex_);
+  // True if the reports of this library are accepted: the collector's, or one added
+  // here, which belongs to an earlier service and was inherited by a forked child.
   bool HasCollector(const FileIdentity& library) const {
     return requests_.HasCollector(library);
   }
@@ -124,7 +124,7 @@ class WindowServer {
     requests_.AddInheritedLibrary(library);
   }
   size_t inherited_libraries() const { return requests_.inherited_libraries(); }
-  // A process that runs and is deliberately not entered: passes a window with the
+  // For a running process that is deliberately not entered: passes a window with the
   // reason to the sink.
   void PassBy(const ProcessId& process, uint64_t cookie, AttachReason reason,
               std::string detail);
@@ -134,10 +134,10 @@ class WindowServer {
  private:
   WindowPolicyOptions PolicyOptions();
   ServingThreads::Options ThreadOptions();
-  // The window has waited for a turn until its hold was over.
+  // Called when a window has waited for a turn until its hold was over.
   void Expire(const rocattach_event& event);
-  // The leader waits until it has taken one event; false when stopping.
-  bool Take(rocattach_event* event, int stop_fd);
+  // The leader waits here for the next event; false when stopping.
+  bool WaitForEvent(rocattach_event* event, int stop_fd);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).
   bool Serve(const rocattach_event& event, const Lead& lead);
   bool ServeWindow(const rocattach_event& event, const Lead& lead);
@@ -152,12 +152,12 @@ class WindowServer {
   // window.
   bool Attach(Window* window, const Lead& lead, AttachStart* start);
   static rocattach_event LateEvent(const ProcessId& process, uint64_t cookie);
-  // The path of the library that was hit.
+  // The path of the library copy at whose probe the window opened.
   std::string LibraryOf(const rocattach_event& event) const;
-  // Adapts the request to what sessions want.
+  // Adapts the request to what sessions need.
   void ChooseBackendFor(Window* window, AttachRequest* request) const;
-  // Of a window that no event of the kernel has announced: of a late attach, or of a
-  // collector that is taken over.
+  // Finishes a window that no event of the kernel has announced: one of a late attach,
+  // or of a collector that is taken over.
   void FinishUnannounced(Window window);
   void Settle(Window* window);
   void Finish(Window window);
@@ -172,14 +172,16 @@ class WindowServer {
   AwaitedReports awaited_;
   FollowerKeepers followers_;
   std::unique_ptr<Preseizer> preseizer_;  // in hold mode signal only
-  struct LateNote {
+  struct FailedAttempt {
     bool loaded = false;
     std::string why;
   };
-  LateNote NoteOf(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(notes_mutex_);
+  FailedAttempt FailedAttemptOf(const rocattach_event& event)
+      ABSL_LOCKS_EXCLUDED(failed_attempts_mutex_);
 
-  absl::Mutex notes_mutex_;
-  std::map<pid_t, LateNote> notes_ ABSL_GUARDED_BY(notes_mutex_);
+  absl::Mutex failed_attempts_mutex_;
+  std::map<pid_t, FailedAttempt> failed_attempts_
+      ABSL_GUARDED_BY(failed_attempts_mutex_);
   PreparedTargets prepared_;
   // These use everything above.
   ServingThreads threads_;

@@ -1,4 +1,4 @@
-// The collector's own work per record and per dispatch, without a runtime around it.
+// The collector's own work per record and per dispatch, without a runtime.
 #include <benchmark/benchmark.h>
 #include <hsa/amd_hsa_queue.h>
 
@@ -23,7 +23,7 @@ rocattach_collector_config Config() {
   return config;
 }
 
-// Takes what is in the ring, as the service would between two looks.
+// Takes all records in the rings, as the service does in a round.
 void Consume(Memory& memory) {
   for (uint32_t i = 0; i < memory.geometry().ring_count; ++i) {
     StoreRelease(&memory.ring(i)->tail, LoadAcquire(&memory.ring(i)->head));
@@ -50,7 +50,7 @@ void BM_RingPush(benchmark::State& state) {
 }
 BENCHMARK(BM_RingPush);
 
-// The runtime's part is empty: what remains is ours, and the reading of the clock.
+// The runtime's part is empty: what remains is our own code and reading the clock.
 void NoStore(hsa_signal_t, hsa_signal_value_t) {}
 hsa_status_t NoProfiler(hsa_queue_t*, int) {
   return HSA_STATUS_SUCCESS;
@@ -65,7 +65,7 @@ hsa_status_t SystemInfo(hsa_system_info_t attribute, void* value) {
   return HSA_STATUS_SUCCESS;
 }
 
-// Doorbell hook to published record: capture, own signal, completion, times, ring.
+// From doorbell hook to published record: capture, own signal, completion, times, ring.
 void BM_DispatchThroughTheDoorbell(benchmark::State& state) {
   Memory memory;
   RingSet rings;
@@ -108,7 +108,7 @@ void BM_DispatchThroughTheDoorbell(benchmark::State& state) {
     const_cast<uint64_t&>(amd.write_dispatch_id) = n + 1;
     RingHandle ring = rings.Mine();
     doorbell.Ring(&q, static_cast<int64_t>(n), &ring);
-    // The processor's part, on the same core.
+    // The GPU's part, on the same core.
     auto* signal = reinterpret_cast<amd_signal_t*>(slot.completion_signal.handle);
     signal->start_ts = ticks;
     signal->end_ts = ticks += 10;
@@ -123,8 +123,8 @@ void BM_DispatchThroughTheDoorbell(benchmark::State& state) {
 }
 BENCHMARK(BM_DispatchThroughTheDoorbell);
 
-// What an armed collector adds to a ring while no session records: the lookup and a
-// look at the control block.
+// The overhead of an armed collector for a doorbell while no session records: the
+// lookup and a read of the control block.
 void BM_IdleRing(benchmark::State& state) {
   Memory memory;
   if (memory.Create(Config()) != 0) abort();

@@ -1,10 +1,10 @@
 // The collector's part of a counted dispatch with 8 counters: all of its callbacks,
 // from the announcement to the values in a ring, in processor time of the calling
-// thread. The SDK's functions that it calls are the bench's own, and as quick as a
-// multiplication, so nothing of an SDK is in these figures.
+// thread. The SDK's functions that it calls are the bench's own, and as fast as a
+// multiplication, so these figures contain nothing of an SDK.
 //
-// Beside it: what the samples of rocprofiler-sdk do with the same callbacks, which is
-// to keep every record that the SDK passes in a vector behind a mutex.
+// For comparison: the samples of rocprofiler-sdk do the following in these callbacks:
+// they keep every record that the SDK passes in a vector behind a mutex.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 namespace rocattach::collector {
 namespace {
 
-// Of 8 counters of gfx90a as the SDK lists them: SQ, GRBM, SPI, TA, TD, TCP, TCC, CPC.
+// Instances of 8 counters of gfx90a in the SDK: SQ, GRBM, SPI, TA, TD, TCP, TCC, CPC.
 constexpr uint32_t kInstances[] = {8, 1, 8, 128, 128, 128, 32, 1};
 constexpr uint32_t kCounters = sizeof(kInstances) / sizeof(kInstances[0]);
 constexpr uint64_t kAgent = 101, kKernel = 5, kQueue = 3;
@@ -63,14 +63,14 @@ rocattach_sdk_status DestroyConfig(rocattach_sdk_counter_config_id) {
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
-// Instances are counter * 1000 + position.
+// Instance IDs are counter * 1000 + position.
 rocattach_sdk_status CounterOf(rocattach_sdk_instance_id id,
                                rocattach_sdk_counter_id* counter) {
   counter->handle = id / 1000;
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
-// What an SDK passes with the values of one dispatch.
+// The records that an SDK passes with the values of one dispatch.
 std::vector<rocattach_sdk_counter_record> Records() {
   std::vector<rocattach_sdk_counter_record> records;
   for (uint32_t counter = 0; counter < kCounters; ++counter) {
@@ -101,7 +101,7 @@ rocattach_sdk_dispatch_data Dispatch(uint64_t id) {
 // The collector's parts, with a plan in force.
 class Collector {
  public:
-  // nullptr, or what went wrong.
+  // Returns nullptr, or what went wrong.
   const char* Init() {
     rocattach_collector_config config = SmallConfig();
     config.ring_slots = 4096;
@@ -138,7 +138,7 @@ class Collector {
     memory_.Discard();
   }
 
-  // All that the SDK tells of one dispatch; false if it was not counted.
+  // All callbacks of the SDK for one dispatch; false if it was not counted.
   bool Run(uint64_t id, const std::vector<rocattach_sdk_counter_record>& records) {
     const rocattach_sdk_dispatch_data data = Dispatch(id);
     rocattach_sdk_callback_kernel_dispatch payload = {sizeof(payload), 0, 0,
@@ -230,7 +230,7 @@ void BM_MutexVectorOfRecords(benchmark::State& state) {
     const rocattach_sdk_dispatch_data data = Dispatch(++id);
     Kept one = {data, records};
     std::lock_guard<std::mutex> lock(mutex);
-    // As if they were written out now and then.
+    // As if the records were written out from time to time.
     if (kept.size() == 1024) kept.clear();
     kept.push_back(std::move(one));
     benchmark::DoNotOptimize(kept.data());

@@ -1,7 +1,7 @@
 // collector_launch_rate [ROUNDS]: HIP's launch rate with the collector absent, armed
-// but idle, and recording every dispatch with times by either front end; 1 and 6
-// threads, kernels of 0 and 5 µs. Rounds are interleaved, so that a slow minute of the
-// machine meets all of them; medians are printed.
+// but idle, and recording every dispatch with times by either capture; 1 and 6 threads,
+// kernels of 0 and 5 µs. Rounds are interleaved, so that a slow minute of the machine
+// affects all of them; medians are printed.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ struct Mode {
 struct Case {
   int threads;
   int kernel_ns;
-  int launches;  // of each thread
+  int launches;  // per thread
 };
 
 struct Cell {

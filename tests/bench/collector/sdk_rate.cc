@@ -1,8 +1,8 @@
-// collector_sdk_rate [ROUNDS [DISPATCHES]]: what a dispatch costs the application with
-// the SDK backend, armed but idle, tracing, and counting 1, 8 and (in passes) 40
-// counters, beside the HSA tools backend and nothing at all; 1 and 16 threads. The SDK
-// is the simulated one and most of the time is its own; "ours" is what the collector's
-// part takes, on all threads.
+// collector_sdk_rate [ROUNDS [DISPATCHES]]: the cost of a dispatch for the application
+// with the SDK backend, armed but idle, tracing, and counting 1, 8 and (in passes) 40
+// counters, compared with the HSA tools backend and with no collector; 1 and 16
+// threads. The SDK is the simulated one and takes most of the time itself; "ours" is
+// the time of the collector's part, on all threads.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,8 +24,8 @@ struct Mode {
 };
 
 struct Cell {
-  std::vector<double> ns;   // by dispatch
-  std::vector<double> own;  // of that, the collector's own code
+  std::vector<double> ns;   // per dispatch
+  std::vector<double> own;  // the part of it in the collector's own code
   uint64_t dispatches = 0, records = 0, values = 0, lost = 0;
 };
 

@@ -1,5 +1,5 @@
-// A dispatch in a trace for Perfetto: packets composed field by field, beside a message
-// of the protobuf library for each packet, with the same fields.
+// A dispatch in a trace for Perfetto: packets composed field by field, compared with a
+// message of the protobuf library for each packet, with the same fields.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kFlushBytes = 64 << 10;
 
-// What changes from one dispatch to the next.
+// The numbers that change from one dispatch to the next.
 std::array<PftraceNumber, 5> Numbers(uint64_t i) {
   return {{{kArgCorrelationId, i},
            {kArgDispatchId, i},

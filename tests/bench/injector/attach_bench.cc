@@ -1,7 +1,7 @@
-// How long a held thread waits for its attach: from the call to the thread's release,
-// and the part of it in which the thread is stopped.
+// The time that a held thread waits for its attach: from the call to the thread's
+// release, and the part of it in which the thread is stopped.
 //
-// The targets are fresh processes whose thread spins at its window, as a held thread
+// The targets are new processes whose thread spins at its window, as a held thread
 // does; each is attached to once.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -37,8 +37,8 @@ void PinTo(int cpu) {
   sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-// As the service's injector threads; children go back to the ordinary class. False
-// without the right to it.
+// Sets the priority of the service's injector threads; children get the ordinary class.
+// Returns false if that is not permitted.
 bool UseRealTime(bool on) {
   sched_param priority = {};
   priority.sched_priority = on ? 10 : 0;
@@ -46,15 +46,15 @@ bool UseRealTime(bool on) {
                             &priority) == 0;
 }
 
-// The time at which the collector says that it was called.
+// The time at which the collector was called, from its own report.
 double CollectorStarted(const std::string& report) {
   size_t at = report.find(" at=");
   return at == std::string::npos ? 0 : std::stod(report.substr(at + 4));
 }
 
-// range(0): with the cache of library facts or without. range(1): the processor on
+// range(0): with the cache of library facts or without it. range(1): the processor on
 // which the target spins; the injector is on processor 0. range(2): with real-time
-// priority.
+// priority or without it.
 void BM_Attach(benchmark::State& state) {
   const int target_cpu = static_cast<int>(state.range(1));
   PinTo(0);
@@ -130,7 +130,7 @@ void BM_ReadThreadStatus(benchmark::State& state) {
 }
 BENCHMARK(BM_ReadThreadStatus)->Unit(benchmark::kMicrosecond);
 
-// The steps of an attach, one by one.
+// The single steps of an attach.
 void BM_CheckIdentity(benchmark::State& state) {
   TargetProcess target;
   if (!target.Start("plain")) state.SkipWithError("no target");
@@ -173,7 +173,7 @@ void BM_FindLoaderFunctions(benchmark::State& state) {
 }
 BENCHMARK(BM_FindLoaderFunctions)->Unit(benchmark::kMicrosecond);
 
-// What the watcher does with each new copy of the library.
+// The work of the service for each new copy of the library.
 void BM_FindFunctionFileOffset(benchmark::State& state) {
   auto fd = OpenFile(CollectorPath(), O_RDONLY);
   if (!fd.ok()) state.SkipWithError("no library");

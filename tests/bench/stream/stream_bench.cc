@@ -1,5 +1,5 @@
-// What a record costs on its way to disk and back, beside one protobuf message a
-// record. The work is that of a busy process: five kernels on two queues, launches
+// The cost of a record on its way to disk and back, compared with one protobuf message
+// per record. The work is that of a busy process: five kernels on two queues, launches
 // about 4 us apart and kernels of about 5 us, both with random jitter.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ std::vector<rocattach_dispatch> Dispatches() {
   return records;
 }
 
-// The same without any two alike: another grid every time, 8 threads, 64 kernels.
+// The same with all records different: another grid each time, 8 threads, 64 kernels.
 std::vector<rocattach_dispatch> IrregularDispatches() {
   std::vector<rocattach_dispatch> records = Dispatches();
   std::mt19937 random(2);
@@ -89,7 +89,7 @@ void WriteFile(benchmark::State& state,
     auto sink = OpenFileSink(path, ExistingFile::kTruncate);
     auto writer = StreamWriter::Create(*std::move(sink), options);
     StreamId id = (*writer)->OpenProcess({});
-    // In pieces, as a drain brings them.
+    // In pieces, as a drain delivers them.
     for (size_t at = 0; at < records.size(); at += 1024) {
       absl::Status status = (*writer)->Append<DispatchKind>(
           id, absl::MakeConstSpan(records).subspan(at, 1024));
@@ -105,8 +105,8 @@ void WriteFile(benchmark::State& state,
 void BM_WriteRegular(benchmark::State& state) {
   WriteFile(state, Dispatches());
 }
-// By processor time, the kernel's included, as the messages beside it: what one core
-// can do does not depend on who else wants it.
+// Measured in processor time including the kernel's, as for the messages below: the
+// speed of one core does not depend on other load.
 BENCHMARK(BM_WriteRegular)->Arg(0)->Arg(1)->Arg(3)->ArgName("zstd");
 
 void BM_WriteIrregular(benchmark::State& state) {
@@ -133,8 +133,8 @@ void BM_EncodeBatches(benchmark::State& state) {
 }
 BENCHMARK(BM_EncodeBatches);
 
-// What is compared to: a generated message a record, length-delimited, as many tools
-// write their traces; in memory only.
+// For comparison: a generated message per record, length-delimited, as many tools write
+// their traces; in memory only.
 void BM_MessagePerRecord(benchmark::State& state) {
   std::vector<rocattach_dispatch> records = Dispatches();
   std::string out;
@@ -197,7 +197,7 @@ void BM_Read(benchmark::State& state) {
 }
 BENCHMARK(BM_Read)->Arg(0)->Arg(1)->ArgName("zstd");
 
-// And on to the numbers of a report.
+// From frames to the numbers of a report.
 void BM_ReadToReport(benchmark::State& state) {
   std::string bytes = Recording(1);
   for (auto _ : state) {

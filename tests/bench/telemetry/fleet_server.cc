@@ -1,8 +1,8 @@
 // bench_fleet_server NODES PROCESSES GPUS [SECONDS]: the metrics of many machines from
-// one process. Each has meters and an endpoint of its own, as a service has, at
-// 127.1.x.y:9410, and is fed with made-up processes that look like distributed training:
-// ranks of jobs that run the same kernels on all GPUs. Before each scrape they run some
-// more. Prints `ready=1`, and ends after so many seconds or with standard input.
+// one process. Each machine has meters and an endpoint of its own, as a service has, at
+// 127.1.x.y:9410, and gets made-up processes that look like distributed training: ranks
+// of jobs that run the same kernels on all GPUs. Before each scrape they run some more.
+// Prints `ready=1`, and ends after SECONDS or with standard input.
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,10 +28,10 @@
 namespace rocattach {
 namespace {
 
-constexpr uint32_t kKernels = 40;  // that a process runs
+constexpr uint32_t kKernels = 40;  // kernels of each process
 constexpr size_t kBatch = 64;      // dispatches between two scrapes
 
-// As long as those of machine-learning frameworks: some 180 characters.
+// As long as names of machine-learning frameworks: some 180 characters.
 std::string KernelName(uint64_t job, uint32_t kernel) {
   const std::string type = absl::StrCat("Tile", 128 << kernel % 2, "x", job % 7, "K",
                                         kernel, "BlockScheduled");
@@ -42,7 +42,7 @@ std::string KernelName(uint64_t job, uint32_t kernel) {
                       "ELi512ELb1ELb0EEEvPKT0_PKT1_PfiiiNS_12LaunchLayoutIXT2_EEE");
 }
 
-// One machine. Each instance is the same for the same number.
+// One machine. Two instances with the same number are identical.
 class SimulatedNode : public MetricsSource {
  public:
   SimulatedNode(uint32_t number, uint32_t processes, uint32_t gpus)
@@ -60,11 +60,11 @@ class SimulatedNode : public MetricsSource {
     for (uint32_t i = 0; i < processes; ++i) AddProcess(i);
   }
 
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override {
     absl::MutexLock lock(&mutex_);
     for (Process& process : processes_) Run(&process);
     UpdateUse();
-    NodeSnapshot snapshot = meters_.Take(consumer);
+    NodeSnapshot snapshot = meters_.CaptureSnapshot(consumer);
     use_.AddTo(&snapshot, BootNs());
     return snapshot;
   }
@@ -115,7 +115,7 @@ class SimulatedNode : public MetricsSource {
     processes_.push_back(std::move(process));
   }
 
-  // Some kernels, some of them far more often than others, and two copies.
+  // Runs some kernels, a few of them far more often than the others, and two copies.
   void Run(Process* process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto next = [process] {
       process->random = process->random * 6364136223846793005u + 1442695040888963407u;
@@ -142,7 +142,7 @@ class SimulatedNode : public MetricsSource {
     process->meter->AddCopies(copies);
   }
 
-  // What the driver says of them.
+  // The use of the GPUs as the driver reports it.
   void UpdateUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     GpuUsage usage;
     for (const TargetGpu& gpu : gpus_) {
@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
     fputs("usage: bench_fleet_server NODES PROCESSES GPUS [SECONDS]\n", stderr);
     return 2;
   }
-  // Each node has some descriptors, and so has each scraper's connection.
+  // Each node needs some descriptors, and so does each scraper's connection.
   rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;

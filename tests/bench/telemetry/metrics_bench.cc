@@ -1,4 +1,4 @@
-// What metrics cost: for each dispatch while it is drained, and for each scrape.
+// The cost of metrics: for each dispatch while it is drained, and for each scrape.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -52,8 +52,8 @@ void BM_Dispatch(benchmark::State& state) {
 BENCHMARK(BM_Dispatch);
 
 struct FixedSource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
-    return meters.Take(consumer);
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override {
+    return meters.CaptureSnapshot(consumer);
   }
   absl::Status CheckAlive() override { return absl::OkStatus(); }
   absl::Status CheckReady() override { return absl::OkStatus(); }
@@ -61,7 +61,7 @@ struct FixedSource : MetricsSource {
   NodeMeters meters{{}};
 };
 
-// What the recorder's thread does for a scrape; the argument is the number of
+// The work of the recorder's thread for a scrape; the argument is the number of
 // processes, with some 40 series each.
 void BM_Snapshot(benchmark::State& state) {
   FixedSource source;
@@ -72,13 +72,13 @@ void BM_Snapshot(benchmark::State& state) {
     processes.back()->AddDispatches(records);
   }
   for (auto _ : state)
-    benchmark::DoNotOptimize(source.meters.Take(MetricsConsumer::kScrape));
-  state.counters["series"] =
-      static_cast<double>(source.meters.Take(MetricsConsumer::kScrape).series);
+    benchmark::DoNotOptimize(source.meters.CaptureSnapshot(MetricsConsumer::kScrape));
+  state.counters["series"] = static_cast<double>(
+      source.meters.CaptureSnapshot(MetricsConsumer::kScrape).series);
 }
 BENCHMARK(BM_Snapshot)->Arg(10)->Arg(270)->Unit(benchmark::kMillisecond);
 
-// And the text of it, on another thread.
+// The text of a scrape, which is made on another thread.
 void BM_Scrape(benchmark::State& state) {
   FixedSource source;
   std::vector<std::shared_ptr<TargetMeter>> processes;
@@ -89,7 +89,7 @@ void BM_Scrape(benchmark::State& state) {
   }
   auto endpoint = MetricsEndpoint::Start(*ParseListenAddress("127.0.0.1:0"), &source);
   if (!endpoint.ok()) return state.SkipWithError("cannot listen");
-  const NodeSnapshot node = source.meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = source.meters.CaptureSnapshot(MetricsConsumer::kScrape);
   size_t bytes = 0;
   for (auto _ : state) bytes = (*endpoint)->MetricsText(node).size();
   state.counters["series"] = static_cast<double>(node.series);

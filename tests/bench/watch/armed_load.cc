@@ -1,15 +1,15 @@
-// bench_armed_load PROCESSES PER_SECOND SECONDS COLLECTOR: many processes that a service
-// has attached to, which together report so many dispatches a second. More than two
-// processors could launch, also on a simulated GPU: so the processes write the records
-// of dispatches that never were, with the collector's own rings and dictionary.
-// COLLECTOR is the file that the service has its targets load.
+// bench_armed_load PROCESSES PER_SECOND SECONDS COLLECTOR: many processes that a
+// service has attached to, which together report PER_SECOND dispatches a second. That
+// is more than two processors could launch, even on a simulated GPU, so the processes
+// write records of dispatches that never took place, with the collector's own rings and
+// dictionary. COLLECTOR is the file that the service has its targets load.
 //
-// The stub calls dlopen with that path. The loader compares it with the names of what it
-// has loaded, and this program has given itself that name: so the stub gets the function
-// below. The runtime is one whose hsa_init does nothing.
+// The stub calls dlopen with that path. The loader compares it with the names of the
+// files it has loaded, and this program has given itself that name: so the stub gets
+// the function below. The runtime is one whose hsa_init does nothing.
 //
-// Prints `armed=PROCESSES` when all of them are, waits for a line of standard input,
-// runs, and prints what it has done.
+// Prints `armed=PROCESSES` when all of them are armed, waits for a line of standard
+// input, runs, and prints how many dispatches it has written.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -87,7 +87,7 @@ void DescribeGpu() {
   }
 }
 
-// So many dispatches, one after the other, the last of which ended just now.
+// Writes `count` dispatches, one after the other, the last of which ended just now.
 void Push(uint64_t count, uint64_t* correlation) {
   const uint64_t now = Now();
   RingHandle ring = rings.Mine();
@@ -105,7 +105,7 @@ void Push(uint64_t count, uint64_t* correlation) {
     record.grid_y = record.grid_z = 1;
     record.workgroup_x = 256;
     record.workgroup_y = record.workgroup_z = 1;
-    // As capture does: seen before it is published.
+    // In the order of capture: seen before it is published.
     ring.Count(&rocattach_ring::dispatches_seen, uint64_t{1});
     ring.PushDispatch(record, nullptr);
   }
@@ -120,7 +120,7 @@ void Push(uint64_t count, uint64_t* correlation) {
   if (write(armed_pipe, "x", 1) != 1) Fail("write");
   while (!shared->go) usleep(20'000);
   uint64_t correlation = 0, pushed = 0;
-  // They do not all write at the same instant.
+  // The processes should not all write at the same instant.
   usleep(static_cast<useconds_t>(getpid()) * 7919u % (kRoundNs / 1000));
   const uint64_t begin = Now(), end = begin + static_cast<uint64_t>(seconds * 1e9);
   for (uint64_t now = begin; now < end; now = Now()) {
@@ -144,7 +144,7 @@ extern "C" __attribute__((visibility("default"))) int rocattach_collector_start(
   if (memory.Create(*config) != 0 || rings.Init(&memory) != 0) Fail("no memory");
   dictionary.Init(&memory);
   DescribeGpu();
-  // By another name than this program's.
+  // Loads the real collector by another name than this program's.
   char path[4096];
   snprintf(path, sizeof(path), "/proc/self/root%s", collector);
   void* real = dlopen(path, RTLD_NOW);
@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     if (child < 0) Fail("fork");
     if (child == 0) RunProcess(per_second, seconds, pipe_ends[1]);
-    // One at a time: the service holds each of them for a moment.
+    // One process at a time: the service holds each of them for a moment.
     pollfd report = {pipe_ends[0], POLLIN, 0};
     char byte;
     if (poll(&report, 1, 30'000) != 1 || read(pipe_ends[0], &byte, 1) != 1) {

@@ -1,5 +1,5 @@
-/* bench_copy_time LIBRARY: how long a program takes that loads this copy of the HSA
- * runtime and calls its hsa_init at once. Prints one line of name=value pairs. */
+/* bench_copy_time LIBRARY: how long it takes a program to load this copy of the HSA
+ * runtime and to call its hsa_init at once. Prints one line of name=value pairs. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

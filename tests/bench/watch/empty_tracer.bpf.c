@@ -1,5 +1,5 @@
-/* The least that a hold inside a probe can be: one event, then a wait for a ptrace
- * stop. No claim, no policy, no layout. */
+/* The minimum of a hold inside a probe: one event, then a wait for a ptrace stop. No
+ * claim, no policy, no layout. */
 #include "bpf/kernel_types.h"
 
 #include <bpf/bpf_core_read.h>
@@ -24,7 +24,7 @@ struct wait {
   __u64 stack;
 };
 
-/* The read of the thread's own stack has a point where the kernel reschedules. */
+/* Reading the thread's own stack contains a point at which the kernel reschedules. */
 static long wait_round(__u32 index, struct wait* w) {
   struct task_struct* task = bpf_get_current_task_btf();
   char byte;
@@ -33,7 +33,7 @@ static long wait_round(__u32 index, struct wait* w) {
   return bpf_copy_from_user_task(&byte, sizeof(byte), (void*)w->stack, task, 0) != 0;
 }
 
-/* Set for each launch: a program's later calls pass. */
+/* Set for each launch: later calls of a program are ignored. */
 __u32 armed;
 
 SEC("uprobe.s")

@@ -1,8 +1,8 @@
-// bench_empty_tracer LAUNCHES LIBRARY FUNCTION COMMAND [ARGUMENT...]: the floor under
-// every hold. A new process, COMMAND, enters FUNCTION of LIBRARY, which has a probe on
-// it, and a tracer that does nothing else is woken by the event, seizes the thread,
-// interrupts it, waits for the stop, and lets it go. Prints one line of name=value
-// pairs, all measured from the hit.
+// bench_empty_tracer LAUNCHES LIBRARY FUNCTION COMMAND [ARGUMENT...]: the lower bound
+// of every hold. A new process, COMMAND, enters FUNCTION of LIBRARY, which has a probe
+// on it. A tracer that does nothing else is woken by the event, seizes the thread,
+// interrupts it, waits for the stop, and detaches. Prints one line of name=value pairs,
+// all measured from the hit.
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -69,7 +69,7 @@ void Print(const char* name, std::vector<uint64_t>& values) {
          static_cast<unsigned long long>(Quantile(values, 0.99)));
 }
 
-// Starts a new process, and follows it until its end. Its first call is measured.
+// Starts a new process, and follows it until its end. Measures its first call.
 bool Launch(empty_tracer_bpf* skeleton, ring_buffer* ring, char** command) {
   skeleton->bss->armed = 1;
   posix_spawn_file_actions_t actions;
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
     perror("bench_empty_tracer: the probe cannot be attached");
     return 1;
   }
-  // As the service's threads wait.
+  // Waits as the service's threads do, with real-time priority.
   const sched_param priority = {.sched_priority = 1};
   (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
   for (long i = 0; i < launches; ++i) {

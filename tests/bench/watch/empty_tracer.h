@@ -1,4 +1,4 @@
-/* What the probe of bench_empty_tracer tells. Included by BPF C and C++. */
+/* The event of bench_empty_tracer's probe. Included by BPF C and C++. */
 #ifndef ROCATTACH_TESTS_BENCH_WATCH_EMPTY_TRACER_H_
 #define ROCATTACH_TESTS_BENCH_WATCH_EMPTY_TRACER_H_
 

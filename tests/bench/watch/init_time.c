@@ -1,9 +1,9 @@
 /* bench_init_time: how long hsa_init takes, as its caller sees it.
- *   bench_init_time                 first init, counted second one, init after
- * shut-down bench_init_time --linger MS     init, then sleep: for looking at its memory
- *   bench_init_time --gaps MS       no init: read the clock without a pause, and report
- *                                   the gaps of at least 0.2 ms, in which it stood
- * still Prints one line of name=value pairs. */
+ *   bench_init_time               first init, counted second one, init after shut-down
+ *   bench_init_time --linger MS   init, then sleep, so that its memory can be examined
+ *   bench_init_time --gaps MS     no init: read the clock without a pause, and report
+ *                                 the gaps of at least 0.2 ms, in which it stood still
+ * Prints one line of name=value pairs. */
 #include <hsa/hsa.h>
 #include <stdint.h>
 #include <stdio.h>

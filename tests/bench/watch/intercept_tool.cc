@@ -1,12 +1,12 @@
-// What is compared to: the usual way to time dispatches, an HSA tool without any
-// cleverness. Every queue becomes an intercept queue; every dispatch without a
-// completion signal gets one of the tool's; an asynchronous handler reads the times and
-// stores them under a mutex. At exit one line goes to the file that BENCH_TOOL_OUTPUT
-// names.
+// For comparison: the usual way to time dispatches, an HSA tool
+// without optimizations. Every queue becomes an intercept queue;
+// every dispatch without a completion signal gets one of the tool's;
+// an asynchronous handler reads the times and stores them under a mutex.
+// At exit one line is written to the file that BENCH_TOOL_OUTPUT names.
 //
 // The runtime of ROCm up to 5.7 stops the program when an intercept queue's hardware
-// queue is full. As any tool that has to run on those must, this one bounds what is in
-// flight in each queue.
+// queue is full. Like any tool that has to work with these versions, this one limits
+// the packets in flight in each queue.
 #include <hsa/hsa_api_trace.h>
 #include <sched.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ Tool& tool() {
   return *instance;
 }
 
-hsa_signal_t TakeSignal() {
+hsa_signal_t AcquireSignal() {
   Tool& t = tool();
   {
     std::lock_guard<std::mutex> lock(t.mutex);
@@ -92,7 +92,7 @@ void OnSubmit(const void* packets, uint64_t count, uint64_t, void* data,
         packet.completion_signal.handle == 0) {
       while (queue->in_flight >= queue->limit) sched_yield();
       queue->in_flight++;
-      packet.completion_signal = TakeSignal();
+      packet.completion_signal = AcquireSignal();
       auto* dispatch =
           new TracedDispatch{queue, packet.completion_signal, packet.kernel_object};
       t.amd.hsa_amd_signal_async_handler_fn(

@@ -1,6 +1,6 @@
-// What a record costs its producer, beside the usual vector behind a mutex. The
-// target's other costs (the replaced call, the packet's way to the GPU) are in the
-// launch rate.
+// The cost of a record for its producer, compared with the usual vector behind a mutex.
+// The target's other costs (the replaced call, the packet's way to the GPU) are part of
+// the launch rate.
 #include <benchmark/benchmark.h>
 
 #include <mutex>
@@ -22,13 +22,13 @@ rocattach_collector_config Config() {
   return config;
 }
 
-// Stands in for the service: all is drained whenever a ring is half full.
+// Stands in for the service: drains everything whenever a ring is half full.
 void DrainIfNeeded(rocattach_ring* ring, uint32_t slots) {
   uint64_t head = LoadRelaxed(&ring->head);
   if (head - LoadRelaxed(&ring->tail) > slots / 2) StoreRelease(&ring->tail, head);
 }
 
-// One finished record into the thread's own ring.
+// Pushes one finished record into the thread's own ring.
 void BM_RingPush(benchmark::State& state) {
   Memory memory;
   RingSet rings;
@@ -80,7 +80,7 @@ void BM_CaptureAndHarvest(benchmark::State& state) {
 }
 BENCHMARK(BM_CaptureAndHarvest);
 
-// What is compared to. With one thread the mutex is never contended; with two it is.
+// For comparison. With one thread the mutex is never contended; with two it is.
 std::mutex vector_mutex;
 std::vector<rocattach_dispatch> vector_records;
 

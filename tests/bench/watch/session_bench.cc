@@ -1,5 +1,5 @@
-// What a counted dispatch costs its producer, and on its way from the ring to the file,
-// beside a vector behind a mutex and one protobuf message a record. Eight counters in
+// The cost of a counted dispatch for its producer, and from the ring to the file,
+// beside a vector behind a mutex and one protobuf message per record. Eight counters in
 // one pass, as the collector publishes them: a dispatch and four slots of values.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ constexpr uint32_t kCounters = 8;
 constexpr uint32_t kSlots = kCounters / ROCATTACH_VALUES_PER_SLOT;
 constexpr uint32_t kRound = 8192;  // dispatches drained at once
 
-// As it is in a ring.
+// A dispatch and its values, in their layout in a ring.
 struct Group {
   rocattach_dispatch dispatch = {};
   rocattach_values values[kSlots] = {};
@@ -65,14 +65,14 @@ Group MakeGroup(uint64_t generation) {
   return group;
 }
 
-// Looks random, and is the same each time.
+// Pseudo-random, and the same in each run.
 uint64_t Jitter(uint64_t i, uint64_t below) {
   i = (i ^ i >> 31) * 0x7fb5d329728ea185u;
   i = (i ^ i >> 27) * 0x81dadef4bc2dd44du;
   return (i ^ i >> 33) % below;
 }
 
-// The next dispatch, with other times and values.
+// Makes it the next dispatch, with other times and values.
 void Advance(uint64_t i, Group* group) {
   group->dispatch.correlation_id = i;
   group->dispatch.enqueue_ns = 5'000'000'000'000 + 9000 * i + Jitter(i * 64 + 35, 800);
@@ -125,10 +125,10 @@ class Producer {
   collector::Dictionary dictionary;
 };
 
-// The service's side of it, with a session in force.
+// The service's side, with a session in force.
 class Consumer {
  public:
-  // nullptr, or what went wrong.
+  // Returns nullptr, or what went wrong.
   const char* Init(collector::Memory* memory, bool to_program) {
     auto outputs = OutputSet::Open({directory_.path(), "run", {}});
     if (!outputs.ok()) return "no output";
@@ -142,7 +142,7 @@ class Consumer {
     if (!output.ok() || !mapped.ok()) return "cannot map the memory";
     target_ = std::make_unique<Target>(std::move(window), *output, v1::Process(),
                                        outputs_.get());
-    (*mapped)->ViewWith(&views_);  // as the recorder has it
+    (*mapped)->ViewWith(&views_);  // as in the recorder
     target_->SetMemory(*std::move(mapped), /*recording=*/false, /*acknowledged=*/true);
     target_->Drain(BootNs());
     auto description = target_->session()->Describe("");
@@ -156,8 +156,8 @@ class Consumer {
         CompilePlan(SessionId(1), {filter}, *description,
                     std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
     if (!plan.ok() || (*plan)->image->passes != 1) return "no plan of one pass";
-    // As the service has it: records go to the stream, and from programs' sessions also
-    // to a buffer that is sent off whenever it is full.
+    // As in the service: records go to the stream, and those of programs' sessions also
+    // to a buffer that is sent whenever it is full.
     SessionRoutes routes;
     routes.counters =
         to_program
@@ -238,7 +238,7 @@ void BM_MutexVectorGroup(benchmark::State& state) {
 }
 BENCHMARK(BM_MutexVectorGroup)->Threads(1)->Threads(2)->UseRealTime();
 
-// In this thread's processor time: what one core does.
+// Measured in this thread's processor time, which is the capacity of one core.
 void DrainToFile(benchmark::State& state, bool to_program) {
   Producer producer;
   Consumer consumer;
@@ -251,7 +251,7 @@ void DrainToFile(benchmark::State& state, bool to_program) {
     for (uint32_t i = 0; i < kRound; ++i) {
       Advance(next++, &group);
       collector::RingHandle ring = producer.rings.Mine();
-      // What the collector counts: a target that delivers more than it has seen is not
+      // The collector's counts: a target that delivers more than it has seen is not
       // read any further.
       ring.Count(&rocattach_ring::dispatches_seen, uint64_t{1});
       ring.Count(&rocattach_ring::counted_seen, uint64_t{1});
@@ -265,7 +265,7 @@ void DrainToFile(benchmark::State& state, bool to_program) {
   if (consumer.target().session()->counts().counted != next - 1) {
     state.SkipWithError("not every dispatch came through with its values");
   }
-  // All but what still fits the buffer, which holds less than two rounds.
+  // All but what the buffer still holds, which is less than two rounds.
   if (to_program && consumer.handed_on() + 2 * kRound < next - 1) {
     state.SkipWithError("the program did not get what was recorded");
   }
@@ -312,7 +312,7 @@ void Fill(const Group& group, bench::CountedRow* out) {
   }
 }
 
-// What is compared to: taken from the vector, a message for each dispatch, in memory.
+// For comparison: one message per dispatch, made from the vector, in memory.
 void BM_VectorToMessages(benchmark::State& state) {
   std::vector<Group> groups;
   Group group = MakeGroup(2);

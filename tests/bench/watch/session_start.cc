@@ -1,7 +1,7 @@
 // bench_session_start [STARTS]: sessions on one running process, each with other
-// counters. How long from the request until the service answers, until the first
-// dispatch that is counted is submitted, and from the request to stop until all is in
-// the recording. On the simulated GPU and SDK; prints name=value pairs, in nanoseconds.
+// counters. Measures the time from the request to the service's answer, to the
+// submission of the first counted dispatch, and from the stop request until all is in
+// the recording. On the simulated GPU and SDK; prints name=value pairs, in ns.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ namespace {
 
 struct Times {
   std::vector<uint64_t> answered, first, stopped;
-  std::map<uint64_t, uint64_t> asked;  // by session
+  std::map<uint64_t, uint64_t> asked;  // times of the requests, by session
 };
 
 [[noreturn]] void Fail(const std::string& why) {
@@ -32,7 +32,7 @@ struct Times {
   exit(1);
 }
 
-// Until the process can be counted.
+// Waits until the process can be counted.
 void WaitForTarget(ControlClient* client, pid_t pid) {
   for (int i = 0; i < 1000; ++i, usleep(10'000)) {
     const auto status = client->GetStatus();
@@ -65,7 +65,7 @@ void RunSessions(ControlClient* client, pid_t pid, int count, Times* times) {
   }
 }
 
-// From the recording: when the first dispatch that a session counted was submitted.
+// Finds in the recording when each session's first counted dispatch was submitted.
 void FindFirst(const RecordedProcess& process, Times* times) {
   std::map<uint64_t, uint64_t> submitted, first;
   for (const rocattach_dispatch& d : process.dispatches) {

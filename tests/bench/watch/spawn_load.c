@@ -1,5 +1,5 @@
-/* bench_spawn_load RATE SECONDS: starts /bin/true RATE times a second (0: as often as
- * it can), one after another, and prints how often, and what one took. */
+/* bench_spawn_load RATE SECONDS: starts /bin/true RATE times a second (0: as often
+ * as possible), one after another, and prints the number, and the time of one start. */
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdint.h>

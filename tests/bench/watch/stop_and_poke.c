@@ -1,5 +1,5 @@
-/* What entering a process costs the plain way, for comparison: one stop for each step,
- * memory written word by word, breakpoints in the program's entry code. It calls
+/* The cost of entering a process in the simple way, for comparison: one stop for each
+ * step, memory written word by word, breakpoints in the program's entry code. It calls
  * dlopen(LIBRARY) on the given thread in four steps: map memory, write the path, call,
  * unmap. Not for real programs: it saves no vector registers, and if it dies between
  * two steps the program does too.
@@ -7,7 +7,7 @@
  *   bench_stop_and_poke PID LIBRARY
  *
  * Prints stops=N sum_ns=N longest_ns=N call_ns=N: how often and how long the thread was
- * stopped, and how long the calls took that it ran between the stops. */
+ * stopped, and how long the calls took that it executed between the stops. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -63,7 +63,7 @@ static void resume(void) {
   if (took > longest_ns) longest_ns = took;
 }
 
-/* Runs `code` at the entry with these registers; returns rax. */
+/* Runs `code` at the entry point with these registers; returns rax. */
 static uint64_t run(uint64_t code, struct user_regs_struct registers) {
   struct user_regs_struct before, after;
   stop();
@@ -121,7 +121,7 @@ static void write_words(uint64_t address, const char* text) {
   resume();
 }
 
-/* Where the first mapping of libc is, in `pid` ("self": here). */
+/* Address of the first mapping of libc in `pid` ("self": this process). */
 static uint64_t libc_base(const char* pid) {
   char path[64], line[512];
   snprintf(path, sizeof(path), "/proc/%s/maps", pid);

@@ -1,7 +1,7 @@
-/* The least that entering a running thread can take: seize, interrupt, wait, detach by
- * a tracer that does nothing else. Each round stops the thread TID, or without it one of
- * the threads of the process. Between two rounds the thread works for 5 ms: one that is
- * stopped all the time would only be found in its stop or behind it.
+/* The minimum time for entering a running thread: seize, interrupt, wait, detach by a
+ * tracer that does nothing else. Each round stops the thread TID, or without TID one of
+ * the threads of the process. Between two rounds the thread works for 5 ms: a thread
+ * that is stopped all the time would only be found in its stop or behind it.
  *
  *   bench_stop_floor PID ROUNDS [TID]
  *
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "no threads of process %s\n", argv[1]);
     return 1;
   }
-  /* As the service's threads, if that is permitted. */
+  /* The same priority as the service's threads, if that is permitted. */
   const struct sched_param priority = {.sched_priority = 1};
   (void)sched_setscheduler(0, SCHED_FIFO, &priority);
   int done = 0;

@@ -1,6 +1,6 @@
-/* Finding loads of the HSA runtime as the service does not do it: by the system
- * calls of all processes. What openat opens is compared by name, and what mmap maps as
- * code by descriptor. */
+/* Finds loads of the HSA runtime in a way that the service does not use: by the
+ * system calls of all processes. Files opened by openat are compared by name; of
+ * mmap, executable mappings of a descriptor are counted. */
 #include "bpf/kernel_types.h"
 
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define PROT_EXEC 4
 #define LOOK_FOR "libhsa-runtime64"
 
-/* As the kernel lays out what it hands to these tracepoints. */
+/* The kernel's layout of the arguments of these tracepoints. */
 struct entered {
   __u64 common;
   __u64 number;
@@ -34,7 +34,7 @@ struct {
   __type(value, struct file_name);
 } paths SEC(".maps");
 
-/* Threads in one of the two calls: whether it may be about the runtime. */
+/* Threads in one of the two calls, with 1 if the call may concern the runtime. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 16384);

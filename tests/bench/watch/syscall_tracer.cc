@@ -1,4 +1,4 @@
-// bench_syscall_tracer: looks for loads of the HSA runtime by the system calls of all
+// bench_syscall_tracer: looks for loads of the HSA runtime in the system calls of all
 // processes, until standard input ends. Prints `ready=1`, and at the end how many calls
 // it has found.
 #include <sched.h>
@@ -10,8 +10,8 @@
 
 namespace {
 
-// libbpf finds these tracepoints in tracefs, which need not be mounted: then it is for
-// this process alone.
+// libbpf finds these tracepoints in tracefs, which may not be mounted. In that case,
+// mounts it for this process alone.
 bool HaveTracefs() {
   if (access("/sys/kernel/tracing/events", F_OK) == 0) return true;
   return unshare(CLONE_NEWNS) == 0 &&

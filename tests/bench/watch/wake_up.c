@@ -1,6 +1,6 @@
-/* bench_wake_up [ROUNDS]: how long after an event a thread runs that sleeps for it on
- * another processor, which is idle. Every service that reacts to what happens elsewhere
- * pays that first. Prints one line of name=value pairs. */
+/* bench_wake_up [ROUNDS]: the time from an event until a thread runs that sleeps for
+ * it on another, idle processor. Every service that reacts to events elsewhere has
+ * this delay first. Prints one line of name=value pairs. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void stay_on(int cpu) {
   (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* As the service's threads wait: with real-time priority where that is allowed. */
+/* Waits as the service's threads do: with real-time priority if that is permitted. */
 static void* sleeper(void* argument) {
   const long rounds = *(const long*)argument;
   struct sched_param param = {.sched_priority = 1};

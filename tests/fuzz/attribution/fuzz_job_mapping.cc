@@ -1,5 +1,5 @@
-// Any bytes as a file of a GPU's Slurm jobs: what is found are numbers of jobs, few of
-// them, and a job of a JSON file is the only one.
+// Any bytes as a file with a GPU's Slurm jobs: the results are job numbers, only a few,
+// and the job of a JSON file is the only one.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

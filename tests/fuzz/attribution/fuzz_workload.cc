@@ -1,5 +1,5 @@
-// Any bytes as a process's control groups and environment: what is found has the form
-// that outputs rely on, and a job of the control group is never replaced.
+// Any bytes as a process's control groups and environment: the results have the form
+// that outputs rely on, and a job from the control group is never replaced.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ void Require(bool condition) {
   if (!condition) abort();
 }
 
-// Letters, digits and three others: harmless in labels, JSON and terminals.
+// Letters, digits and three other characters: harmless in labels, JSON and terminals.
 bool IsPlain(const std::string& text) {
   for (char c : text) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' &&
@@ -32,7 +32,7 @@ void RequireValid(const WorkloadIdentity& found) {
   Require(IsPlain(found.container_id) && IsPlain(found.pod_uid));
   Require(IsPlain(found.slurm_job) && IsPlain(found.slurm_step));
   Require(!found.slurm_job.empty() || found.slurm_step.empty());
-  // Neither input knows these.
+  // Neither input contains these.
   Require(found.executable.empty() && found.container.empty() && found.pod.empty());
   Require(found.kube_namespace.empty() && found.node.empty());
 }
@@ -52,7 +52,7 @@ void Try(absl::string_view groups, absl::string_view environment) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // Each as a whole, and both, divided where the seeds are.
+  // Each input alone, and both, divided at the byte that the seeds use.
   rocattach::Try(bytes, "");
   rocattach::Try("", bytes);
   const size_t middle = bytes.find('\xff');

@@ -1,4 +1,4 @@
-// Any bytes as a symbol: bounded text, bounded time, and the same answer again.
+// Any bytes as a symbol: bounded text, bounded time, and the same result again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +14,7 @@ void Require(bool condition) {
   if (!condition) abort();
 }
 
-// Half a second is fifty times the limit: timers of processor time are coarse.
+// Half a second is fifty times the limit: timers of processor time are imprecise.
 constexpr uint64_t kFarBeyondNs = 500'000'000;
 
 void Try(const std::string& symbol) {

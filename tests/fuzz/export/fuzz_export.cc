@@ -1,6 +1,6 @@
-// Any bytes at all as a recording, through every output format at once. The first byte
-// chooses how they come, as in fuzz_stream, and how outputs are completed. Whatever the
-// input, the conversion succeeds, and its outputs are valid in their formats.
+// Any bytes as a recording, through every output format at once. The first byte chooses
+// how they are presented, as in fuzz_stream, and how outputs are completed. Whatever
+// the input, the conversion succeeds, and its outputs are valid in their formats.
 #include <google/protobuf/stubs/logging.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxOutput = 512 << 20;
 
-// In memory: a run writes some twenty files.
+// In memory if possible: a run writes some twenty files.
 const std::string& Directory() {
   // Never freed: it is used when the program exits.
   static const std::string& directory = *new std::string([] {

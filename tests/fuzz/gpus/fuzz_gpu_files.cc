@@ -1,4 +1,4 @@
-// Any bytes as a file of DRM: what is found has the form that outputs rely on.
+// Any bytes as a file of DRM: the results have the form that outputs rely on.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

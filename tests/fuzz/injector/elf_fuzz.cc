@@ -1,4 +1,4 @@
-// Any bytes as an ELF image, as a file and as a loaded image.
+// Any bytes as an ELF image, in the form of a file and of a loaded image.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +14,7 @@ void Check(const ElfImage& image) {
   for (const char* name : {"hsa_init", "dlopen", "f", "function_1"}) {
     auto found = image.FindFunction(name);
     if (!found.ok()) continue;
-    // What is found lies in the code of the file, so it has a place in the file.
+    // A function that is found lies in the code of the file, so it has a file offset.
     if (!image.FileOffset(found->vaddr).ok()) abort();
   }
 }

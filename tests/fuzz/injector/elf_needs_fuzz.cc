@@ -1,4 +1,4 @@
-// Any bytes as a library whose needs are read.
+// Any bytes as a library whose required libraries and versions are read.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       absl::string_view(reinterpret_cast<const char*>(data), size));
   auto needs = rocattach::ReadElfNeeds(source);
   if (!needs.ok()) return 0;
-  // What comes out is bounded, whatever the file says.
+  // The result is bounded, whatever the file contains.
   if (needs->needed.size() > 1024 || needs->versions.size() > 4096) abort();
   std::string highest = rocattach::HighestGlibcVersion(*needs);
   for (const std::string& version : needs->versions) {

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 0) call.nr = data[size - 1];
   size_t steps = program.size() + 1;
   const auto action = rocattach::RunSeccompProgram(program, call, &steps);
-  // Jumps lead forward, so no program takes more steps than it has instructions.
+  // Jumps only lead forward, so no program takes more steps than it has instructions.
   if (absl::IsResourceExhausted(action.status()) || steps > program.size() + 1) abort();
   (void)rocattach::CheckSeccompFilters({program}, rocattach::StubKind::kByDescriptor);
   return 0;

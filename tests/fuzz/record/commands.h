@@ -1,5 +1,5 @@
-// What an input of fuzz_collector_memory consists of: a byte of settings, then commands,
-// each with its operands, in the machine's byte order.
+// The input of fuzz_collector_memory: a byte of settings, then commands, each with its
+// operands, in the machine's byte order.
 #ifndef ROCATTACH_TESTS_FUZZ_RECORD_COMMANDS_H_
 #define ROCATTACH_TESTS_FUZZ_RECORD_COMMANDS_H_
 
@@ -7,7 +7,7 @@
 
 namespace rocattach {
 
-// Bits of the first byte. The others are the budget of each call at the end.
+// Bits of the first byte. The other bits are the budget of each call at the end.
 inline constexpr uint8_t kFuzzOneView = 1;   // there is room for one ring only
 inline constexpr uint8_t kFuzzTakeOver = 2;  // from an earlier service
 
@@ -28,17 +28,17 @@ enum class FuzzCommand : uint8_t {
   kSettle,    // u8: after an answer, or after the next sweep
   kPoll,      // u8 how much later, in 16 ms
   kRest,      // u8 how long, in ms
-  kLook,      // all that is asked about a target
+  kLook,      // everything that callers ask of a target
   kSampling,  // u16 divisor
-  // The next call of a session's sink.
-  kDuringCall,  // u8 FuzzDuringCall; of kWrite and kStart with their operands
+  // During the next call of a session's sink.
+  kDuringCall,  // u8 FuzzDuringCall; then the operands of kWrite or kStart
   kCount
 };
 
 enum class FuzzPart : uint8_t { kControl, kFirstRing, kSecondRing, kAnswer, kCount };
 enum class FuzzDuringCall : uint8_t { kWrite, kStart, kStop, kCount };
 
-// The record gets the mark of the plan that was written last.
+// The record gets the tag of the plan that was written last.
 inline constexpr uint8_t kFuzzStamped = 0x80;
 
 // Bits of a plan.

@@ -1,7 +1,7 @@
-// The memory that a target shares with the service, and all that the service does with
-// it: the input is a sequence of commands (commands.h), some of the target, which writes
-// whatever it wants, some of the service, which must keep its promises. There is no
-// process.
+// The memory that a target shares with the service, and all uses of it by the service:
+// the input is a sequence of commands (commands.h), some of the target, which writes
+// anything it wants, some of the service, which must keep its guarantees. There is no
+// real process.
 #include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
@@ -33,14 +33,14 @@ namespace {
 constexpr int kMostCommands = 128;
 constexpr uint64_t kSlotsOfAll =
     uint64_t{FakeCollector::kRings} * FakeCollector::kSlots;
-// Each call of the end takes one record at least, in a few sweeps.
+// Each call at the end takes one record at least, in a few sweeps.
 constexpr uint64_t kMostRounds = 8 * (kSlotsOfAll + FakeCollector::kInflight);
-// A ring behind its first page.
+// A ring without its first page.
 constexpr uint64_t kViewBytes = 4096;
 constexpr uint64_t kWindowNs = 5'000'000'000;
 constexpr uint64_t kMsec = 1'000'000;
 
-// Memory, if there is some: a file is written in each run.
+// Memory, if there is a file system for it: each run writes a file.
 const char* ParentFolder() {
   return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
@@ -58,7 +58,7 @@ class Run {
  public:
   explicit Run(absl::Span<const uint8_t> bytes)
       : input_(bytes),
-        settings_(input_.Take<uint8_t>()),
+        settings_(input_.Read<uint8_t>()),
         views_(settings_ & kFuzzOneView ? kViewBytes : 2 * kViewBytes),
         views_before_(views_.left()) {
     auto output = OutputSet::Open({directory_.path(), "run", {}});
@@ -93,7 +93,7 @@ class Run {
 
   void Step() {
     const auto command = static_cast<FuzzCommand>(
-        input_.Take<uint8_t>() % static_cast<uint8_t>(FuzzCommand::kCount));
+        input_.Read<uint8_t>() % static_cast<uint8_t>(FuzzCommand::kCount));
     switch (command) {
       case FuzzCommand::kWrite:
         return collector_.Write(&input_);
@@ -112,13 +112,13 @@ class Run {
       case FuzzCommand::kAnswer:
         return collector_.Answer(&input_);
       case FuzzCommand::kDrain: {
-        const uint64_t budget = input_.Take<uint16_t>();
+        const uint64_t budget = input_.Read<uint16_t>();
         return WithoutFillingHoles([&] { Drain(budget == 0 ? UINT64_MAX : budget); });
       }
       case FuzzCommand::kLook:
         return WithoutFillingHoles([this] { Look(); });
       case FuzzCommand::kSampling:
-        return target_->SetSampling(SamplingLevel::OneIn(input_.Take<uint16_t>()), "");
+        return target_->SetSampling(SamplingLevel::OneIn(input_.Read<uint16_t>()), "");
       case FuzzCommand::kDuringCall:
         return PrepareCall();
       default:
@@ -130,24 +130,24 @@ class Run {
     TargetSession* const session = target_->session();
     switch (command) {
       case FuzzCommand::kStart:
-        return Start(input_.Take<uint8_t>());
+        return Start(input_.Read<uint8_t>());
       case FuzzCommand::kStop:
         return session->Stop();
       case FuzzCommand::kSettle:
-        return input_.Take<uint8_t>() % 2 == 0 ? session->Settle(Expected())
+        return input_.Read<uint8_t>() % 2 == 0 ? session->Settle(Expected())
                                                : session->AfterDrain(Expected());
       case FuzzCommand::kPoll:
-        later_ns_ += input_.Take<uint8_t>() * 16 * kMsec;
+        later_ns_ += input_.Read<uint8_t>() * 16 * kMsec;
         Require(session->Poll(Now()) == session->awaited());
         return;
       default:  // kRest
-        target_->RestUntil(Now() + input_.Take<uint8_t>() * kMsec);
+        target_->RestUntil(Now() + input_.Read<uint8_t>() * kMsec);
         (void)target_->Rests(Now());
         return;
     }
   }
 
-  // A call that must come, once.
+  // Returns a callback that must be called, exactly once.
   TargetSession::Done Expected() {
     auto called = std::make_shared<bool>(false);
     ++calls_expected_;
@@ -164,19 +164,19 @@ class Run {
                               Expected());
   }
 
-  // While records are being taken, a target writes and a program controls its sessions.
+  // While records are taken, a target may write and a program may control its sessions.
   void PrepareCall() {
     const auto what = static_cast<FuzzDuringCall>(
-        input_.Take<uint8_t>() % static_cast<uint8_t>(FuzzDuringCall::kCount));
+        input_.Read<uint8_t>() % static_cast<uint8_t>(FuzzDuringCall::kCount));
     if (what == FuzzDuringCall::kStop) {
       during_call_ = [this] { target_->session()->Stop(); };
     } else if (what == FuzzDuringCall::kStart) {
-      during_call_ = [this, number = input_.Take<uint8_t>()] { Start(number); };
+      during_call_ = [this, number = input_.Read<uint8_t>()] { Start(number); };
     } else {
       std::vector<uint8_t> operands;
-      for (const uint8_t byte : input_.TakeBytes(4)) operands.push_back(byte);
-      operands.push_back(input_.Take<uint8_t>());
-      for (const uint8_t byte : input_.TakeBytes(operands.back())) {
+      for (const uint8_t byte : input_.ReadBytes(4)) operands.push_back(byte);
+      operands.push_back(input_.Read<uint8_t>());
+      for (const uint8_t byte : input_.ReadBytes(operands.back())) {
         operands.push_back(byte);
       }
       during_call_ = [this, operands = std::move(operands)] {
@@ -200,12 +200,12 @@ class Run {
     (void)target_->session()->Describe("");
     (void)target_->session()->TakeDispatchesBefore();
     (void)target_->Account(/*final=*/false);
-    target_->NoteLosses();
+    target_->WriteLosses();
     target_->UpdateMeter();
     output_->Flush(Now());
   }
 
-  // Whatever the service reads of the target's memory, it allocates none of it.
+  // Whatever the service reads of the target's memory, it allocates no page of it.
   void WithoutFillingHoles(const std::function<void()>& read) {
     const std::vector<bool> before = collector_.PagesWithContents();
     wrote_during_call_ = false;
@@ -257,12 +257,12 @@ class Run {
             process.copies_count == account_.copies_delivered());
     Require(process.api_call_count == account_.api_calls_delivered());
     Require(process.memory_count == account_.memory_delivered());
-    // Adjacent ones that have the same number are one for a reader.
+    // Adjacent records with the same number count as one for a reader.
     Require(process.counted <= account_.counted_delivered());
     Require(process.samples <= account_.samples_delivered());
   }
 
-  // Imbalance() would not notice sums that wrap around.
+  // Imbalance() would not notice a sum that wraps around.
   void CheckTotals() const {
     using Wide = unsigned __int128;
     const Wide seen = Wide{account_.dispatches_seen()} + account_.copies_seen();

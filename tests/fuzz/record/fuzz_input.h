@@ -17,19 +17,19 @@ class FuzzInput {
   explicit FuzzInput(absl::Span<const uint8_t> bytes) : left_(bytes) {}
 
   bool empty() const { return left_.empty(); }
-  // What is behind the end is zeros.
+  // Bytes behind the end are zeros.
   template <typename T>
-  T Take() {
+  T Read() {
     T value = {};
-    const absl::Span<const uint8_t> bytes = TakeBytes(sizeof(T));
+    const absl::Span<const uint8_t> bytes = ReadBytes(sizeof(T));
     memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
     return value;
   }
-  // Fewer at the end.
-  absl::Span<const uint8_t> TakeBytes(size_t count) {
-    const absl::Span<const uint8_t> taken = left_.subspan(0, count);
-    left_.remove_prefix(taken.size());
-    return taken;
+  // Returns fewer bytes at the end.
+  absl::Span<const uint8_t> ReadBytes(size_t count) {
+    const absl::Span<const uint8_t> bytes = left_.subspan(0, count);
+    left_.remove_prefix(bytes.size());
+    return bytes;
   }
 
  private:

@@ -23,15 +23,15 @@ void SetIn(uint8_t* record, size_t offset, Record value) {
 
 void HostileCollector::Write(FuzzInput* input) {
   const absl::Span<uint8_t> memory = fake_.bytes();
-  const size_t at = input->Take<uint32_t>() % memory.size();
-  const auto bytes = input->TakeBytes(input->Take<uint8_t>());
+  const size_t at = input->Read<uint32_t>() % memory.size();
+  const auto bytes = input->ReadBytes(input->Read<uint8_t>());
   memcpy(memory.data() + at, bytes.data(), std::min(bytes.size(), memory.size() - at));
 }
 
 uint64_t* HostileCollector::Field(FuzzInput* input) {
-  const auto part = static_cast<FuzzPart>(input->Take<uint8_t>() %
+  const auto part = static_cast<FuzzPart>(input->Read<uint8_t>() %
                                           static_cast<uint8_t>(FuzzPart::kCount));
-  const size_t word = input->Take<uint8_t>();
+  const size_t word = input->Read<uint8_t>();
   constexpr size_t kWord = sizeof(uint64_t);
   constexpr size_t kRingWords = ROCATTACH_RING_HEADER_BYTES / kWord;
   auto* const control = reinterpret_cast<uint64_t*>(fake_.control());
@@ -42,7 +42,7 @@ uint64_t* HostileCollector::Field(FuzzInput* input) {
                  fake_.ring(part == FuzzPart::kFirstRing ? 0 : 1)) +
              word % kRingWords;
     case FuzzPart::kAnswer: {
-      // The answer's own fields, and the words around them.
+      // The fields of the answer, and the words around them.
       constexpr size_t kFirst = offsetof(rocattach_control, backend) / kWord;
       constexpr size_t kEnd = offsetof(rocattach_control, service_mapped) / kWord;
       return control + kFirst + word % (kEnd - kFirst);
@@ -54,16 +54,16 @@ uint64_t* HostileCollector::Field(FuzzInput* input) {
 
 void HostileCollector::SetField(FuzzInput* input) {
   uint64_t* const field = Field(input);
-  *field = input->Take<uint64_t>();
+  *field = input->Read<uint64_t>();
 }
 
 void HostileCollector::AddToField(FuzzInput* input) {
   uint64_t* const field = Field(input);
-  *field += static_cast<uint64_t>(int64_t{input->Take<int8_t>()});
+  *field += static_cast<uint64_t>(int64_t{input->Read<int8_t>()});
 }
 
 void HostileCollector::PunchHole(FuzzInput* input) {
-  const uint64_t page = input->Take<uint8_t>() % (fake_.bytes().size() / kPage);
+  const uint64_t page = input->Read<uint8_t>() % (fake_.bytes().size() / kPage);
   (void)fallocate(fake_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(page * kPage), kPage);
 }
@@ -107,9 +107,9 @@ void HostileCollector::PublishOne(uint32_t index, const uint8_t* record) {
 }
 
 void HostileCollector::Publish(FuzzInput* input) {
-  const auto where = input->Take<uint8_t>();
-  const unsigned times = input->Take<uint8_t>() % FakeCollector::kSlots + 1;
-  auto record = input->Take<rocattach_dispatch>();
+  const auto where = input->Read<uint8_t>();
+  const unsigned times = input->Read<uint8_t>() % FakeCollector::kSlots + 1;
+  auto record = input->Read<rocattach_dispatch>();
   auto* const bytes = reinterpret_cast<uint8_t*>(&record);
   if ((where & kFuzzStamped) != 0) Stamp(bytes);
   for (unsigned i = 0; i < times; ++i) {
@@ -123,10 +123,10 @@ void HostileCollector::Publish(FuzzInput* input) {
 
 void HostileCollector::AddEntry(FuzzInput* input) {
   rocattach_entry head = {};
-  head.kind = input->Take<uint8_t>();
-  head.id = input->Take<uint32_t>();
-  head.text_bytes = input->Take<uint16_t>();
-  const auto rest = input->TakeBytes(input->Take<uint8_t>());
+  head.kind = input->Read<uint8_t>();
+  head.id = input->Read<uint32_t>();
+  head.text_bytes = input->Read<uint16_t>();
+  const auto rest = input->ReadBytes(input->Read<uint8_t>());
   std::vector<uint8_t> entry((sizeof(head) + rest.size() + 7) / 8 * 8);
   head.bytes = static_cast<uint32_t>(entry.size());
   memcpy(entry.data(), &head, sizeof(head));
@@ -142,8 +142,8 @@ void HostileCollector::AddEntry(FuzzInput* input) {
 }
 
 void HostileCollector::AddInflight(FuzzInput* input) {
-  const uint32_t place = input->Take<uint8_t>() % FakeCollector::kInflight;
-  *fake_.inflight(place) = input->Take<rocattach_inflight>();
+  const uint32_t place = input->Read<uint8_t>() % FakeCollector::kInflight;
+  *fake_.inflight(place) = input->Read<rocattach_inflight>();
   rocattach_ring* const ring = fake_.ring(0);
   const uint16_t kind = fake_.inflight(place)->kind;
   if (kind == ROCATTACH_RECORD_DISPATCH) ++ring->dispatches_seen;
@@ -153,7 +153,8 @@ void HostileCollector::AddInflight(FuzzInput* input) {
 
 void HostileCollector::Answer(FuzzInput* input) {
   rocattach_control* const control = fake_.control();
-  control->plan_error = input->Take<uint8_t>();
+  control->plan_error = input->Read<uint8_t>();
+  control->plan_error_counter = input->Read<uint8_t>();
   control->plan_acked = Generation();
 }
 
@@ -161,7 +162,7 @@ std::vector<bool> HostileCollector::PagesWithContents() const {
   const collector::Geometry& geometry = fake_.geometry();
   std::vector<bool> pages;
   for (uint64_t at = geometry.rings_offset; at < geometry.plan_offset; at += kPage) {
-    // The header of a ring is mapped, and written to.
+    // The header of a ring is mapped and written to.
     const bool header = at < geometry.inflight_offset &&
                         (at - geometry.rings_offset) % geometry.ring_stride == 0;
     const auto offset = static_cast<off_t>(at);

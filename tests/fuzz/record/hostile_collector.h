@@ -1,4 +1,4 @@
-// A collector's shared memory, into which a target writes whatever an input says.
+// A collector's shared memory, into which a target writes anything that an input says.
 #ifndef ROCATTACH_TESTS_FUZZ_RECORD_HOSTILE_COLLECTOR_H_
 #define ROCATTACH_TESTS_FUZZ_RECORD_HOSTILE_COLLECTOR_H_
 
@@ -15,25 +15,25 @@ class HostileCollector {
  public:
   FakeCollector* memory() { return &fake_; }
 
-  // Anything anywhere.
+  // Any bytes at any place.
   void Write(FuzzInput* input);
   void SetField(FuzzInput* input);
   void AddToField(FuzzInput* input);
   void PunchHole(FuzzInput* input);
-  // As a collector does it, whatever the contents.
+  // In a collector's order of steps, with any contents.
   void Publish(FuzzInput* input);
   void AddEntry(FuzzInput* input);
   void AddInflight(FuzzInput* input);
   void Answer(FuzzInput* input);
 
-  // Pages that the service must leave holes when it reads them: those of the rings
-  // behind their first ones, of operations in flight and of the dictionary. Returns which
+  // Pages that must remain holes when the service reads them: those of the rings except
+  // for their first pages, of operations in flight and of the dictionary. Returns which
   // of them have contents.
   std::vector<bool> PagesWithContents() const;
 
  private:
   uint64_t* Field(FuzzInput* input);
-  // Of the plan that was written last, as far as the memory still says so.
+  // The generation of the plan written last, unless the target has overwritten it.
   uint64_t Generation() { return fake_.plan()->generation; }
   void Stamp(uint8_t* record);
   void PublishOne(uint32_t ring, const uint8_t* record);

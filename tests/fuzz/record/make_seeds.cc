@@ -1,5 +1,5 @@
-// Writes seeds for fuzz_collector_memory into a directory: sequences of all commands, with
-// every kind of record.
+// Writes seeds for fuzz_collector_memory into a directory: sequences of all commands,
+// with records of every kind.
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ class Seed {
   Seed& Do(FuzzCommand command) { return Add(command); }
   Seed& Do(FuzzCommand command, uint8_t operand) { return Add(command).Add(operand); }
   Seed& Drain(uint16_t budget = 0) { return Do(FuzzCommand::kDrain).Add(budget); }
-  // A word of the control block, at this offset.
+  // Sets the word of the control block at this offset.
   Seed& Set(size_t offset, uint64_t value) {
     return Do(FuzzCommand::kSetField)
         .Add(FuzzPart::kControl)
@@ -70,7 +70,7 @@ class Seed {
         .Text(rest);
   }
 
-  // Agent, queue, kernels and a function; armed, with rocprofiler-sdk.
+  // Adds an agent, a queue, kernels and a function, and arms with rocprofiler-sdk.
   Seed& Arm(uint32_t backend = ROCATTACH_BACKEND_SDK) {
     rocattach_agent_entry agent = {};
     agent.entry.id = kAgent;
@@ -91,7 +91,7 @@ class Seed {
     Set(offsetof(rocattach_control, record_kinds), UINT64_MAX);
     Set(offsetof(rocattach_control, armed_ns), uint64_t{6'000'000'000});
     Set(offsetof(rocattach_control, state), ROCATTACH_STATE_ARMED);
-    // Two words of 32 bits: the reason is the other one.
+    // Two words of 32 bits: the other one is the reason.
     Set(offsetof(rocattach_control, backend),
         backend | uint64_t{ROCATTACH_BACKEND_REASON_DEFAULT} << 32);
     return Drain().Do(FuzzCommand::kLook);
@@ -250,7 +250,7 @@ Seed Session() {
   return seed;
 }
 
-// The service decides, and there are values of instances.
+// The service decides on dispatches, and there are values of instances.
 Seed Undecided() {
   Seed seed;
   seed.Arm().StartSession(kFuzzPlanOfKernels | kFuzzPlanOfNumbers | kFuzzPlanInstances);
@@ -266,7 +266,7 @@ Seed Undecided() {
   return std::move(seed.Do(FuzzCommand::kSettle, 1).Drain());
 }
 
-// Of a plan that is not answered, and of one that is refused.
+// A plan that is not answered, and one that is refused.
 Seed Refused() {
   Seed seed;
   seed.Set(offsetof(rocattach_control, entry), ROCATTACH_ENTRY_PATH_LATE);
@@ -278,7 +278,7 @@ Seed Refused() {
   return std::move(seed.Do(FuzzCommand::kLook));
 }
 
-// Rings that are mapped, and then have holes.
+// Rings that are mapped, and then get holes.
 Seed Busy() {
   Seed seed(kFuzzTakeOver | 0x10);
   seed.Arm();
@@ -293,7 +293,7 @@ Seed Busy() {
   return std::move(seed.Do(FuzzCommand::kPunchHole, 2).Drain());
 }
 
-// A ring that is mapped, and no longer busy.
+// A ring that is mapped, and then no longer busy.
 Seed Quiet() {
   Seed seed;
   seed.Publish(Dispatch(1), kAll).Publish(Dispatch(100), kAll, 1);
@@ -301,7 +301,7 @@ Seed Quiet() {
   return std::move(seed.Publish(Dispatch(200), kAll).Drain());
 }
 
-// What is in flight at the end, some of it published as well.
+// Operations in flight at the end, some of them published as well.
 Seed Unfinished() {
   Seed seed(0);
   seed.Arm().Publish(Dispatch(1), 3);
@@ -326,7 +326,7 @@ Seed DuringCalls() {
   };
   publish();
   seed.Do(FuzzCommand::kDuringCall).Add(FuzzDuringCall::kWrite);
-  // The first ring's records.
+  // An offset within the first ring's records.
   seed.Add(uint32_t{4096 + ROCATTACH_RING_HEADER_BYTES + 40 * ROCATTACH_SLOT_BYTES});
   seed.Add(uint8_t{3}).Text("abc").Drain();
   publish();

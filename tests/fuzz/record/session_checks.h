@@ -1,4 +1,4 @@
-// Plans of sessions, and what their sinks and a meter may be told whatever a target does.
+// Plans of sessions, and checks of what sinks and meters get, whatever a target does.
 #ifndef ROCATTACH_TESTS_FUZZ_RECORD_SESSION_CHECKS_H_
 #define ROCATTACH_TESTS_FUZZ_RECORD_SESSION_CHECKS_H_
 
@@ -20,7 +20,7 @@ namespace rocattach {
 // counters and of one, and samples in one pass of two.
 std::shared_ptr<const CompiledPlan> FuzzPlan(uint8_t number);
 
-// What a session is told, checked against its plan.
+// Checks the records that a session receives against its plan.
 class CheckingSink : public RecordSink {
  public:
   // `on_call` is called first in each call.
@@ -45,7 +45,7 @@ class CheckingSink : public RecordSink {
   bool ended_ = false;
 };
 
-// Adds up what it is told.
+// Adds up what it receives.
 class CheckingMeter : public TargetMeter {
  public:
   uint64_t dispatches = 0, copies = 0;

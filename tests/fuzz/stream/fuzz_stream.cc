@@ -1,6 +1,6 @@
-// Any bytes at all as a stream: through the scanner, the decoder, the report and the
-// dump. The first byte chooses how the bytes come: as they are, or as the payload of a
-// frame with right checksums, so that the messages behind the checksums are reached
+// Any bytes as a stream: through the scanner, the decoder, the report and the dump. The
+// first byte chooses how the bytes are presented: as they are, or as the payloads of
+// frames with correct checksums, so that the messages behind the checksums are reached
 // too.
 #include <google/protobuf/stubs/logging.h>
 
@@ -46,11 +46,11 @@ void RunOne(absl::string_view bytes) {
   Require(stats.truncated_bytes <= stats.skipped_bytes);
   Report report = builder.Finish(stats);
   std::string text = FormatReport(report, {80, false, 3});
-  // Nothing that a target says may reach a terminal as a control character.
+  // No text of a target may reach a terminal with a control character.
   for (char byte : text) Require(static_cast<uint8_t>(byte) >= 0x20 || byte == '\n');
   (void)FormatReportJson(report);
 
-  // The same bytes in small pieces mean the same.
+  // The same bytes in small pieces must give the same result.
   RecordPrinter printer(
       {mode & 2 ? LineWriter::Style::kJson : LineWriter::Style::kText, {}, false},
       [](absl::string_view lines) { Require(lines.back() == '\n'); });

@@ -1,4 +1,4 @@
-// Writes seeds for fuzz_stream into a directory: a recording with a bit of everything,
+// Writes seeds for fuzz_stream into a directory: a recording with some of everything,
 // as it is and as the frames' payloads alone.
 #include <stdio.h>
 
@@ -132,7 +132,7 @@ std::string Record(int level) {
   return bytes;
 }
 
-// The fuzz target's own form: type, codec and stream, length, payload.
+// In the fuzz target's own form: type, codec and stream, length, payload.
 std::string Payloads(absl::string_view stream) {
   std::string out = "\x01";
   FrameScanner scanner([](const SkippedRange&) {});
@@ -140,7 +140,7 @@ std::string Payloads(absl::string_view stream) {
   scanner.Finish();
   FrameView frame;
   while (scanner.Next(&frame)) {
-    // Without the descriptors, which are most of a small recording.
+    // Leaves out the descriptors, which are most of a small recording.
     if (frame.header.type == v1::FRAME_TYPE_STREAM_HEADER) continue;
     out += static_cast<char>(frame.header.type);
     out += static_cast<char>(frame.header.codec | frame.header.stream_id << 2);

@@ -1,4 +1,4 @@
-// Any bytes as frames with right checksums, so that the messages behind the checksums
+// Any bytes as frames with correct checksums, so that the messages behind the checksums
 // are reached too.
 #ifndef ROCATTACH_TESTS_FUZZ_STREAM_WRAPPED_FRAMES_H_
 #define ROCATTACH_TESTS_FUZZ_STREAM_WRAPPED_FRAMES_H_
@@ -18,7 +18,7 @@ inline void Require(bool condition) {
   if (!condition) abort();
 }
 
-// Several frames: each piece begins with type, codec and length.
+// Several frames: each piece begins with type, codec and stream, and length.
 inline std::string WrapInFrames(absl::string_view bytes) {
   std::string stream;
   std::string frame;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/string_view.h"
 #include "userspace/watch/mmap_events.h"
-#include "userspace/watch/online_cpus.h"
 
 namespace {
 
@@ -19,7 +18,7 @@ void Require(bool condition) {
 
 }  // namespace
 
-// The first two bytes say where in the ring the records begin.
+// The first two bytes are the place in the ring at which the records begin.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

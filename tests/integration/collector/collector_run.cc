@@ -31,7 +31,7 @@ struct Child {
 Child Spawn(const std::vector<std::string>& command,
             const CollectorRunOptions& options) {
   std::vector<std::string> environment = options.environment;
-  // Of two entries for one name getenv sees the first, and the loader the last.
+  // If a name has two entries, getenv returns the first and the loader uses the last.
   auto given = [&](absl::string_view entry) {
     const absl::string_view name = entry.substr(0, entry.find('=') + 1);
     return std::any_of(
@@ -41,11 +41,11 @@ Child Spawn(const std::vector<std::string>& command,
   const std::string preload = absl::StrCat(
       SimgpuPreload(), ":", testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH));
   for (const char* entry : {"PATH=/usr/bin:/bin", preload.c_str(),
-                            // No packet runs before it was rung for, though a producer
-                            // be off its CPU for long between writing and ringing. Not
-                            // without end: threads that freeze executables write to one
-                            // queue of the runtime's own and ring in any order, and of
-                            // two rings the simulated GPU may see only the smaller one.
+                            // No packet runs before its doorbell is rung, even if its
+                            // producer is off the CPU for long before it rings. There
+                            // is a limit, because threads that freeze executables write
+                            // to one queue of the runtime and ring in any order: of two
+                            // values the simulated GPU may see only the smaller one.
                             "SIMGPU_UNRUNG_NS=2000000000",
                             "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
     if (!given(entry)) environment.push_back(entry);
@@ -85,7 +85,7 @@ void ReadPipe(const UniqueFd& fd, std::string* text) {
   }
 }
 
-// What the target's test library has configured: the collector's word for it.
+// Configuration that the target's test library has set, read from the control block.
 rocattach_collector_config ConfigOf(pid_t pid, uint64_t address) {
   rocattach_collector_config config = {};
   rocattach_control control = {};
@@ -113,7 +113,7 @@ std::unique_ptr<CollectorMemory> TryMap(pid_t pid) {
     unsigned long begin = 0, end = 0;
     if (sscanf(std::string(line).c_str(), "%lx-%lx", &begin, &end) != 2) continue;
     auto memory = CollectorMemory::Map(pid, begin, end - begin, ConfigOf(pid, begin));
-    // Not yet filled in: once more later.
+    // On failure the memory is not filled in yet: the caller tries again later.
     if (memory.ok()) return *std::move(memory);
   }
   return nullptr;
@@ -160,14 +160,15 @@ void ReadEntries(CollectorMemory& memory, CollectorResult* result) {
   }
 }
 
-// What the last record of a ring was that values may follow.
+// The last record of a ring that values may follow.
 struct Owner {
   uint64_t id = 0;
   uint32_t kind = 0;
   uint16_t next_slot = 0;
 };
 
-void TakeValues(const rocattach_values& values, Owner* owner, CollectorResult* result) {
+void AddValueSlot(const rocattach_values& values, Owner* owner,
+                  CollectorResult* result) {
   if (values.of != owner->kind || values.correlation_id != owner->id ||
       values.slot != owner->next_slot) {
     ++result->stray_values;
@@ -184,7 +185,7 @@ void Drain(CollectorMemory& memory, CollectorResult* result) {
   ReadEntries(memory, result);
   std::vector<RecordSlot> slots(4096);
   for (uint32_t i = 0; i < memory.ring_count(); ++i) {
-    // Groups are published at once, so that none spans two snapshots.
+    // The records of a group are published together, so no group spans two snapshots.
     Owner owner;
     while (size_t n = memory.Drain(i, absl::MakeSpan(slots))) {
       for (size_t k = 0; k < n; ++k) {
@@ -199,7 +200,7 @@ void Drain(CollectorMemory& memory, CollectorResult* result) {
             owner = {result->samples.back().sample_id, ROCATTACH_RECORD_SAMPLE, 0};
             break;
           case ROCATTACH_RECORD_VALUES:
-            TakeValues(As<rocattach_values>(slots[k]), &owner, result);
+            AddValueSlot(As<rocattach_values>(slots[k]), &owner, result);
             break;
           case ROCATTACH_RECORD_INSTANCES: {
             const auto instances = As<rocattach_instances>(slots[k]);

@@ -20,7 +20,7 @@ struct RecordedKernel {
   rocattach_kernel_entry entry = {};
 };
 
-// What one run left behind.
+// Output, records and account of one run.
 struct CollectorResult {
   pid_t pid = -1;
   int exit_status = -1;  // as from waitpid
@@ -34,38 +34,38 @@ struct CollectorResult {
   std::vector<rocattach_copy> copies;
   std::vector<rocattach_clock> clocks;
   std::vector<rocattach_api_call> api_calls;
-  std::map<uint64_t, std::string> texts;  // that follow a call, by its correlation id
+  std::map<uint64_t, std::string> texts;  // by the correlation id of their call
   std::vector<rocattach_memory> memory;
   std::map<uint64_t, std::vector<rocattach_instances>> instances;  // by correlation id
   std::vector<rocattach_sample> samples;
-  // Of dispatches by correlation id, of samples by sample id.
+  // Values of dispatches by correlation id, values of samples by sample id.
   std::map<uint64_t, std::vector<rocattach_values>> values, sample_values;
-  size_t stray_values = 0;             // not right behind what they belong to
+  size_t stray_values = 0;             // not directly after the record they belong to
   std::vector<RecordSlot> unfinished;  // still in flight when the target ended
   std::map<uint32_t, RecordedKernel> kernels;
   std::vector<rocattach_agent_entry> agents;
-  std::vector<std::string> agent_names;  // "gfx90a", as agents
-  // Of each domain (enum rocattach_plan_api): number by name.
+  std::vector<std::string> agent_names;  // "gfx90a", in the order of `agents`
+  // For each domain (enum rocattach_plan_api): number by function name.
   std::map<std::string, uint32_t> functions[ROCATTACH_PLAN_API_DOMAINS];
   std::vector<rocattach_queue_entry> queues;
   std::vector<std::string> code_objects;  // URIs
   CollectorAccount account;
 
-  // The number behind `key=` in the last line of output that has it; -1 if none.
+  // The number after the last `key=` in the output; -1 if there is none.
   int64_t Printed(const std::string& key) const;
   size_t WithFlags(uint16_t flags) const;
-  // How many dispatches of a kernel whose name contains `part`.
+  // Number of dispatches of kernels whose name contains `part`.
   size_t Named(const std::string& part) const;
 };
 
 struct CollectorRunOptions {
-  std::vector<std::string> environment;  // "NAME=value", on top of our own
-  bool map = true;                       // false: nobody ever maps or drains
-  bool drain = true;                     // false: mapped, but not read before the end
+  std::vector<std::string> environment;  // "NAME=value", before the defaults
+  bool map = true;                       // false: the memory is never mapped or drained
+  bool drain = true;                     // false: mapped, but drained only at the end
   // Called about every millisecond once the memory is mapped.
   std::function<void(CollectorMemory&)> during;
-  // The same, with what has come so far. Until it has returned true once, the target is
-  // not told that it is mapped, and waits in its hsa_init.
+  // The same, with the results so far. Until it has returned true once, the target is
+  // not told that its memory is mapped, and waits in its hsa_init.
   std::function<bool(CollectorMemory&, CollectorResult&)> prepare;
   double timeout_seconds = 60;
 };
@@ -74,14 +74,14 @@ struct CollectorRunOptions {
 CollectorResult RunWithCollector(const std::vector<std::string>& command,
                                  const CollectorRunOptions& options = {});
 
-// A target's variable that loads the simulated GPU without the collector.
+// Environment entry that loads the simulated GPU into a target, not the collector.
 std::string SimgpuPreload();
 
-// True when memory of other processes can be mapped; else says why not.
+// True if other processes' memory can be mapped; otherwise *why says why not.
 bool CanMapTargets(std::string* why);
 
-// In SetUp. In CI nothing is skipped: what these tests prove must not disappear
-// unnoticed.
+// For SetUp(). In CI it fails instead of skipping: what these tests prove must not
+// disappear unnoticed.
 #define SKIP_UNLESS_TARGETS_CAN_BE_MAPPED()        \
   do {                                             \
     std::string why_;                              \

@@ -43,7 +43,7 @@ class CollectorTest : public testing::TestWithParam<const char*> {
         << r.output << r.errors;
     EXPECT_EQ(r.text, "");
   }
-  // The first dispatches without times, for a failure's message.
+  // Lists the first dispatches without times, for a failure message.
   static std::string DescribeUntimed(const CollectorResult& r) {
     std::string text;
     int count = 0;
@@ -55,7 +55,7 @@ class CollectorTest : public testing::TestWithParam<const char*> {
     }
     return text;
   }
-  // Every dispatch that the program printed is here, once, with a name and its times.
+  // Every dispatch that the program printed is recorded once, with name and times.
   static void ExpectComplete(const CollectorResult& r) {
     EXPECT_EQ(static_cast<int64_t>(r.dispatches.size()), r.Printed("dispatches"))
         << r.output;
@@ -79,10 +79,10 @@ class CollectorTest : public testing::TestWithParam<const char*> {
   static void ExpectDurations(const CollectorResult& r, uint64_t ns) {
     for (const auto& d : r.dispatches) {
       ASSERT_LE(d.start_ns, d.end_ns);
-      // One tick of the GPU's clock to either side.
+      // One tick of the GPU's clock in either direction.
       ASSERT_NEAR(static_cast<double>(d.end_ns - d.start_ns), static_cast<double>(ns),
                   100);
-      // Clocks are related to a few microseconds at worst.
+      // Clocks are related with an error of a few microseconds at worst.
       ASSERT_GT(d.start_ns + 100'000, d.enqueue_ns);
     }
   }
@@ -187,7 +187,7 @@ TEST_F(CollectorLifeTest, CopiesHaveDirectionBytesAndTimes) {
   EXPECT_EQ(r.account.copies_seen, r.copies.size());
 }
 
-TEST_F(CollectorLifeTest, EveryWayToEndKeepsWhatFinished) {
+TEST_F(CollectorLifeTest, EveryWayToEndKeepsCompletedDispatches) {
   for (const char* way : {"shutdown", "return", "exit", "atexit"}) {
     SCOPED_TRACE(way);
     CollectorResult r = RunWithCollector(
@@ -221,10 +221,10 @@ TEST_F(CollectorLifeTest, SecondHsaInitIsRecordedToo) {
   CollectorResult r = RunWithCollector({Target("hsa_reinit")}, Default());
   ExpectOk(r);
   ExpectComplete(r);
-  // One signal counts all dispatches of a round: whose times it holds cannot be told.
+  // One signal counts all dispatches of a round: it is unknown whose times it holds.
   for (const auto& d : r.dispatches)
     EXPECT_TRUE(d.flags & ROCATTACH_DISPATCH_APP_SIGNAL);
-  // The same devices, once each.
+  // The same agents, each of them once.
   EXPECT_EQ(r.agents.size(), 2u);
 }
 
@@ -266,8 +266,8 @@ TEST_F(CollectorLifeTest, ManyThreadsCallingHsaInit) {
   ExpectOk(r);
 }
 
-// Queues that come and go at the same addresses, while the collector's thread looks at
-// them.
+// Queues are created and destroyed at the same addresses while the collector's thread
+// reads them.
 TEST_F(CollectorLifeTest, ManyThreadsCreatingAndDestroyingQueues) {
   CollectorResult r =
       RunWithCollector({Target("hsa_init_threads"), "-n", "1", "-r", "150"}, Default());
@@ -276,8 +276,8 @@ TEST_F(CollectorLifeTest, ManyThreadsCreatingAndDestroyingQueues) {
   ExpectComplete(r);
 }
 
-// Nothing rings through the runtime: what the worker comes too late for is counted.
-TEST_F(CollectorLifeTest, DispatchesThatAreRungForPastUsAreRecordedOrCounted) {
+// No doorbell is rung through the runtime: packets that the worker misses are counted.
+TEST_F(CollectorLifeTest, DispatchesWithDirectDoorbellsAreRecordedOrCounted) {
   for (const char* way : {"shutdown", "return"}) {
     SCOPED_TRACE(way);
     CollectorResult r =
@@ -294,8 +294,8 @@ TEST_F(CollectorLifeTest, DispatchesThatAreRungForPastUsAreRecordedOrCounted) {
   }
 }
 
-// A few at a time: the worker keeps up.
-TEST_F(CollectorLifeTest, AFewDispatchesThatAreRungForPastUsAreAllRecorded) {
+// With a few at a time the worker keeps up.
+TEST_F(CollectorLifeTest, AFewDispatchesWithDirectDoorbellsAreAllRecorded) {
   CollectorResult r = RunWithCollector(
       {Target("hsa_dispatch"), "-n", "100", "--ring-directly", "--kernel-signal",
        "none", "--rounds", "3", "--sleep-msec", "250"},
@@ -362,12 +362,12 @@ TEST_F(CollectorLifeTest, SmallRingsAndTablesLoseAndCount) {
             r.dispatches.size() + r.copies.size() + r.account.ring_dropped);
 }
 
-TEST_F(CollectorLifeTest, StopsByItselfWhenNobodyDrains) {
+TEST_F(CollectorLifeTest, StopsByItselfWithoutADrain) {
   CollectorRunOptions options = Default({"COLLECTOR_TEST_SLOTS=16"});
   options.drain = false;
   uint64_t seen = 0, same = 0;
   options.during = [&](CollectorMemory& memory) {
-    memory.Snapshot();  // without taking anything out
+    memory.Snapshot();  // without draining
     uint64_t now = memory.Account().dispatches_seen;
     same = now == seen && now != 0 ? same + 1 : 0;
     seen = now;
@@ -375,7 +375,7 @@ TEST_F(CollectorLifeTest, StopsByItselfWhenNobodyDrains) {
   CollectorResult r =
       RunWithCollector({Target("hip_launch_rate"), "--seconds", "8"}, options);
   ExpectOk(r);
-  // Seconds passed in which the program launched and nothing was seen any more.
+  // The program launched kernels for a while after the collector had stopped counting.
   EXPECT_GT(same, 500u);
   EXPECT_LT(static_cast<int64_t>(r.account.dispatches_seen), r.Printed("dispatches"));
 }
@@ -390,9 +390,9 @@ TEST_F(CollectorLifeTest, AQueueDestroyedWithWorkPendingIsUnfinished) {
   EXPECT_EQ(r.account.inflight, 0u);
 }
 
-// Exit handlers run while four threads go on launching. Whether the runtime itself
-// survives that is not ours to say, so the program ends by quick means after exit
-// handlers that ran before the runtime's.
+// Exit handlers run while four threads keep dispatching. The runtime itself may not
+// survive that, so the program calls _exit() in a handler that runs before the
+// runtime's static objects are destroyed.
 TEST_F(CollectorLifeTest, ExitWhileOthersDispatch) {
   for (int i = 0; i < 5; ++i) {
     CollectorResult r =

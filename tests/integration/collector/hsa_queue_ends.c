@@ -1,5 +1,5 @@
 /* hsa_queue_ends: destroys a queue that still holds work.
- * hsa_queue_ends busy: exits while four threads go on dispatching. */
+ * hsa_queue_ends busy: exits while four threads keep dispatching. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void prepare(struct work* work) {
   work->arguments = arguments;
 }
 
-/* A barrier-AND packet that waits for `gate`. */
+/* Submits a barrier-AND packet that waits for `gate`. */
 static void wait_behind(hsa_queue_t* queue, hsa_signal_t gate) {
   uint64_t index = hsa_queue_add_write_index_screlease(queue, 1);
   hsa_barrier_and_packet_t* packet =
@@ -68,8 +68,8 @@ static void* dispatch_for_ever(void* argument) {
   return NULL;
 }
 
-/* Registered before the runtime is opened, so it runs behind whatever registered later,
- * and before the runtime's own static objects go. */
+/* Registered before the runtime is opened, so it runs after all handlers registered
+ * later, and before the runtime's own static objects are destroyed. */
 static void end_at_once(void) {
   usleep(20000);
   _exit(0);
@@ -85,7 +85,7 @@ static int exit_while_busy(void) {
       die("pthread_create");
     }
   }
-  usleep(100000);
+  usleep(100000); /* the time to become busy */
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // The collector in programs that have been running for a while: it is loaded on a
-// thread of its own while the others launch.
+// thread of its own while the others launch kernels.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -28,7 +28,7 @@ class LateCollectorTest : public testing::Test {
     return RunWithCollector(command, options);
   }
 
-  // Every launch of After is recorded, with its name and its times.
+  // Every launch of After is recorded, with its name and times.
   static void ExpectEveryLaterDispatch(const CollectorResult& r) {
     ASSERT_TRUE(r.mapped) << r.errors;
     EXPECT_TRUE(WIFEXITED(r.exit_status) && WEXITSTATUS(r.exit_status) == 0)
@@ -72,7 +72,7 @@ TEST_F(LateCollectorTest, AnIdleProgramIsArmedByItsNextCall) {
   EXPECT_EQ(r.Named("Before"), 0u);
 }
 
-// A queue does not tell which GPU it belongs to; its kernels do.
+// An old queue does not identify its GPU; its kernels do.
 TEST_F(LateCollectorTest, TheSecondGpu) {
   const CollectorResult r = Run({"-d", "1"}, {"SIMGPU_COUNT=2"});
   ExpectEveryLaterDispatch(r);

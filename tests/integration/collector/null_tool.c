@@ -1,4 +1,4 @@
-/* A tool of the user's: says that it was loaded, and does nothing else. */
+/* A user's HSA tool that prints that it was loaded, and does nothing else. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -5,11 +5,11 @@
  *   COLLECTOR_TEST_RECORDING  0: armed but idle (default 1)
  *   COLLECTOR_TEST_PLAN       recording_flags, hexadecimal (default: dispatches and copies)
  *   COLLECTOR_TEST_BACKEND    enum rocattach_backend (default 0)
- *   COLLECTOR_TEST_EVERY      in every hsa_init, as windows that open again
- *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
+ *   COLLECTOR_TEST_EVERY      load in every hsa_init, like windows that open again
+ *   COLLECTOR_TEST_LATE       load when collector_test_load is called, not in hsa_init
  *   COLLECTOR_TEST_KINDS      record_kinds, hexadecimal
- *   COLLECTOR_TEST_ENTRY      tools: by HSA_TOOLS_LIB, as where the live table is not
- * found COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
+ *   COLLECTOR_TEST_ENTRY      tools: use HSA_TOOLS_LIB, as without a live table
+ *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes, and a wait
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -77,12 +77,12 @@ __attribute__((constructor)) static void keep_out_of_children(void) {
   unsetenv("LD_PRELOAD");
 }
 
-/* For a program that wants it later, as an attach to a running process. */
+/* Called by a program that loads the collector later, like an attach while it runs. */
 void collector_test_load(void) {
   load();
 }
 
-/* Only the first call of the process, as with the probe. */
+/* Only the first call of the process loads the collector, as with the probe. */
 hsa_status_t hsa_init(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (getenv("COLLECTOR_TEST_EVERY") != NULL) {

@@ -21,7 +21,7 @@ void ExpectTrueValue(const rocattach_counter_value& value, const std::string& na
   ASSERT_EQ(value.maximum, static_cast<double>(largest)) << name;
 }
 
-// Names of the counters of the pass that a slot is of.
+// Returns the names of the counters in an architecture's pass.
 std::multiset<std::string> PassNames(const rocattach_plan& image,
                                      const std::string& arch, uint32_t pass) {
   for (uint32_t a = 0; a < image.architectures; ++a) {

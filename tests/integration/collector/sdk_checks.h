@@ -1,4 +1,4 @@
-// What every counted run must satisfy.
+// Checks that every counted run must pass.
 #ifndef ROCATTACH_TESTS_INTEGRATION_COLLECTOR_SDK_CHECKS_H_
 #define ROCATTACH_TESTS_INTEGRATION_COLLECTOR_SDK_CHECKS_H_
 
@@ -8,15 +8,15 @@
 
 namespace rocattach {
 
-// The program ran as without us, and nothing that it did was lost.
+// The program ran as it does without the collector, and no operation of it was lost.
 void ExpectCleanRun(const SdkResult& result);
 
-// Every counted dispatch has each counter of its pass once, with the simulator's truth
-// summed up and its smallest and largest instance. Returns the number of values.
+// Every counted dispatch has each counter of its pass once, with the simulator's true
+// sum and its smallest and largest instance. Returns the number of values.
 size_t ExpectTrueValues(const CollectorResult& run, const CompiledPlan& plan,
                         uint64_t generation);
 
-// How many dispatches have the flag.
+// Returns the number of dispatches that have the flag.
 size_t CountFlag(const CollectorResult& run, uint32_t flag);
 
 }  // namespace rocattach

@@ -1,5 +1,5 @@
-// Hardware counters through the SDK backend: values against the truth, filters, and
-// plans that cannot be carried out.
+// Hardware counters through the SDK backend: values compared with the simulator's,
+// filters, and plans that cannot be carried out.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/integration/collector/sdk_checks.h"
 #include "tests/integration/collector/sdk_run.h"
@@ -80,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SdkCounting,
 
 using SdkInstances = SdkTest;
 
-// Each instance where the hardware has it, and together what the counter says.
-TEST_F(SdkInstances, AreThoseOfTheHardware) {
+// Each instance is at its place in the hardware, with the simulator's value.
+TEST_F(SdkInstances, HaveHardwarePositionsAndTrueValues) {
   const std::vector<std::string> names = {
       "SQ_WAVES", "TCC_HIT", "TCP_ATOMIC_TAGCONFLICT_STALL_CYCLES", "GRBM_COUNT"};
   FilterSpec filter = CountersFilter(names);
@@ -126,8 +128,8 @@ TEST_F(SdkInstances, AreThoseOfTheHardware) {
       const std::string& name = result.plan->counter_names.at(counter);
       seen.insert(name);
       ASSERT_EQ(instances.size(), reduced[counter].instances) << name;
-      // In the order of positions they are numbered as the simulator numbers them: XCC
-      // first, the instance in its block last.
+      // In the order of positions, instances are numbered as in the simulator: by XCC
+      // first, by the instance in its block last.
       uint64_t number = 0;
       for (const auto& [position, value] : instances) {
         ASSERT_EQ(value, static_cast<double>(simrocm::CounterValue(
@@ -161,8 +163,8 @@ TEST_F(SdkFilters, RangesOfDispatchesAndIterations) {
   EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 30u);
 }
 
-// The service decides about kernels by name; until it has, they are recorded and
-// marked.
+// The service selects kernels by name; until it has decided, dispatches are recorded
+// and marked.
 TEST_F(SdkFilters, KernelsAreUndecidedUntilTheServiceSaysSo) {
   FilterSpec spec = CountersFilter({"SQ_WAVES"});
   spec.selection.kernel_include = {"no such kernel"};
@@ -176,7 +178,7 @@ TEST_F(SdkFilters, KernelsAreUndecidedUntilTheServiceSaysSo) {
            return;
          if (!decided) {
            decided = true;
-           // No bit is set: no kernel is wanted.
+           // No bit is set: no kernel is selected.
            __atomic_store_n(&target.memory.plan()->selections[1].kernels_decided, 100u,
                             __ATOMIC_RELEASE);
            close(open(go.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -193,7 +195,7 @@ TEST_F(SdkFilters, KernelsAreUndecidedUntilTheServiceSaysSo) {
 
 TEST_F(SdkFilters, OneGpuOfSeveral) {
   FilterSpec spec = CountersFilter({"SQ_WAVES"});
-  // They are all alike: the second one, by its number.
+  // The GPUs are all alike: selects the second one by its number.
   spec.selection.gpus = {"1"};
   uint32_t chosen = 0;
   uint64_t generation = 0;
@@ -213,18 +215,21 @@ TEST_F(SdkFilters, OneGpuOfSeveral) {
   for (const auto& d : result.run.dispatches) EXPECT_EQ(d.agent_id, chosen);
 }
 
-// Passes can be multiplexed over time instead, all kernels alike.
+// Passes can be multiplexed over time instead, for all kernels at once.
 TEST_F(SdkFilters, PassesAreMultiplexedOverTime) {
   constexpr uint64_t kInterval = 50'000'000, kSlack = 10'000'000;
   FilterSpec spec = CountersFilter(KnownCounters(40));
   spec.rotation_ns = kInterval;
+  // On a busy machine some dispatches are a whole cycle of passes apart, but not all.
+  std::vector<std::string> steps;
+  for (int i = 0; i < 20; ++i) {
+    steps.insert(steps.end(), {"dispatch:3", "sleep:30"});
+  }
   uint64_t start = 0;
-  const SdkResult result = RunSdk(
-      {.steps = {"dispatch:20", "sleep:60", "dispatch:20", "sleep:60", "dispatch:20"},
-       .filters = {spec},
-       .step = [&](SdkTarget& target) {
-         if (start == 0) start = target.memory.plan()->start_ns;
-       }});
+  const SdkResult result =
+      RunSdk({.steps = steps, .filters = {spec}, .step = [&](SdkTarget& target) {
+                if (start == 0) start = target.memory.plan()->start_ns;
+              }});
   ExpectCleanRun(result);
   ASSERT_NE(start, 0u);
   EXPECT_EQ(result.run.dispatches.size(), 60u);
@@ -236,7 +241,7 @@ TEST_F(SdkFilters, PassesAreMultiplexedOverTime) {
   for (const auto& dispatch : result.run.dispatches) {
     const uint64_t pass = result.run.values.at(dispatch.correlation_id).front().pass;
     const auto due = [&](uint64_t ns) { return (ns - start) / kInterval % passes; };
-    // Between the decision and the time that was noted the process may have slept.
+    // The process may have slept between choosing the pass and reading the clock.
     EXPECT_TRUE(pass == due(dispatch.enqueue_ns) ||
                 pass == due(dispatch.enqueue_ns - kSlack) ||
                 pass == due(dispatch.enqueue_ns + kSlack))
@@ -246,7 +251,7 @@ TEST_F(SdkFilters, PassesAreMultiplexedOverTime) {
   EXPECT_GT(seen.size(), 1u);
 }
 
-// Counters of some dispatches and times of all: one record each.
+// Counters for some dispatches and times for all give one record per dispatch.
 TEST_F(SdkFilters, CountersBesideTimestampsAndBaseline) {
   FilterSpec counters = CountersFilter({"SQ_WAVES", "TCC_HIT", "SQ_INSTS"});
   counters.selection.dispatches = {{1, 7}};
@@ -270,7 +275,7 @@ TEST_F(SdkFilters, CountersBesideTimestampsAndBaseline) {
 
 using SdkRefusals = SdkTest;
 
-// Writes plans that the planner would never make.
+// Writes a plan that the planner would never make.
 SdkResult RunWithImage(const std::function<void(rocattach_plan*)>& change,
                        PlanAnswer* answer) {
   uint64_t generation = 0;
@@ -290,7 +295,7 @@ SdkResult RunWithImage(const std::function<void(rocattach_plan*)>& change,
        }});
 }
 
-TEST_F(SdkRefusals, MoreThanOnePassCanHoldNamesTheCounters) {
+TEST_F(SdkRefusals, TooManyCountersForOnePassAreNamed) {
   PlanAnswer answer;
   SdkResult result = RunWithImage(
       [](rocattach_plan* plan) {
@@ -348,8 +353,8 @@ TEST_F(SdkRefusals, MalformedPlans) {
   }
 }
 
-// What was not configured at load is refused by name.
-TEST_F(SdkRefusals, KindsThatWereLeftOutAtLoad) {
+// Filters for kinds that were not configured at load are refused by name.
+TEST_F(SdkRefusals, KindsThatWereNotConfiguredAtLoad) {
   FilterSpec api;
   api.kind = FilterKind::kApiTrace;
   api.api_domains = {TraceDomain::kHsaApi};
@@ -364,7 +369,7 @@ TEST_F(SdkRefusals, KindsThatWereLeftOutAtLoad) {
   ExpectCleanRun(result);
 }
 
-// Never zeros: a process that came in by its HSA tools says what it cannot do.
+// The HSA tools backend refuses counters with a reason, and never reports zeros.
 TEST_F(SdkRefusals, TheHsaToolsBackendHasNoCounters) {
   SdkResult result = RunSdk({.steps = {"dispatch:20", "sleep:100"},
                              .filters = {CountersFilter({"SQ_WAVES"})},

@@ -1,5 +1,5 @@
-// The SDK backend's life: how it gets in and falls back, starts and stops, is attached
-// and detached, and what it leaves behind.
+// Life cycle of the SDK backend: loading and fallback, start and stop, attach and
+// detach, and what it leaves behind.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// The dispatches of a run, all of which were counted, by the plan that counted them.
+// Splits the dispatches of a run, which must all be counted, by plan generation.
 std::map<uint64_t, CollectorResult> ByGeneration(const CollectorResult& run) {
   std::map<uint64_t, CollectorResult> parts;
   for (const auto& dispatch : run.dispatches) {
@@ -47,7 +47,7 @@ std::map<uint64_t, CollectorResult> ByGeneration(const CollectorResult& run) {
 class SdkLife : public testing::Test {
  protected:
   void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
-  // A file that "until:" waits for.
+  // Returns the path of a file that the step "until:" waits for.
   std::string Gate(const char* name) {
     gate_ = absl::StrCat(testing::TempDir(), "sdk_life_", name, "_", getpid());
     unlink(gate_.c_str());
@@ -87,7 +87,7 @@ TEST_F(SdkLife, IsFoundWithoutAScanAndLeavesChildrenAlone) {
   EXPECT_EQ(order.front(), "sdk.stop_context");
 }
 
-// The user's variables are what children see, as without us.
+// Children see the user's variables, as they do without the collector.
 TEST_F(SdkLife, KeepsTheUsersToolsOfBothKinds) {
   const std::string tool = testing_support::WithoutBlanks(HSA_TOOL_PATH);
   SdkResult result = RunSdk({.steps = {"dispatch:5", "environment"},
@@ -104,7 +104,7 @@ TEST_F(SdkLife, KeepsTheUsersToolsOfBothKinds) {
   EXPECT_TRUE(called) << "the user's HSA tool was left out";
 }
 
-// As in a PyTorch process: somebody else's tool is a client of the SDK already.
+// As in a PyTorch process: another tool is already a client of the SDK.
 TEST_F(SdkLife, WorksBesideAnotherTool) {
   SdkResult result = RunSdk({.steps = {"dispatch:9"},
                              .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT"})},
@@ -120,7 +120,7 @@ TEST_F(SdkLife, WorksBesideAnotherTool) {
   EXPECT_THAT(priorities, ElementsAre("0", "1"));
 }
 
-TEST_F(SdkLife, SaysSoWhenAnotherToolCounts) {
+TEST_F(SdkLife, ReportsThatAnotherToolCounts) {
   SdkResult result = RunSdk({.steps = {"dispatch:9", "wait"},
                              .filters = {CountersFilter({"SQ_WAVES"})},
                              .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
@@ -137,8 +137,8 @@ TEST_F(SdkLife, SaysSoWhenAnotherToolCounts) {
   EXPECT_TRUE(result.run.dispatches.empty());
 }
 
-// Asked for the SDK, and the runtime has none: dispatches all the same, and a word on
-// why there are no counters.
+// The SDK is requested, but the runtime has none: dispatches are recorded anyway, and
+// the backend says why there are no counters.
 TEST_F(SdkLife, FallsBackWithoutAnSdk) {
   SdkResult result = RunSdk(
       {.steps = {"dispatch:30", "environment"},
@@ -167,7 +167,7 @@ Footprint Measure(pid_t pid) {
   auto maps = ReadFile(folder + "/maps", 16 << 20);
   if (!statm.ok() || !maps.ok()) return now;
   std::vector<std::string> words = absl::StrSplit(*statm, ' ');
-  now.resident_pages = std::stoul(words[1]) - std::stoul(words[2]);  // not shared ones
+  now.resident_pages = std::stoul(words[1]) - std::stoul(words[2]);  // not shared
   now.mappings = static_cast<size_t>(std::count(maps->begin(), maps->end(), '\n'));
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd", error)) {
@@ -177,12 +177,12 @@ Footprint Measure(pid_t pid) {
   return now;
 }
 
-// Starts and stops sessions, each with other counters.
+// Starts and stops sessions, each with different counters.
 class ManySessions {
  public:
   static constexpr int kCycles = 1000;
 
-  // Called again and again while the target runs; `finished` when all are done.
+  // Called repeatedly while the target runs; calls `finished` when all are done.
   void Step(SdkTarget& target, const std::function<void()>& finished) {
     if (waiting_for_ != 0) {
       PlanAnswer answer;
@@ -210,7 +210,7 @@ class ManySessions {
     }
   }
 
-  // By generation.
+  // Plans by generation.
   std::map<uint64_t, std::shared_ptr<const CompiledPlan>> plans;
   Footprint early, late;
   int refused = 0;
@@ -223,7 +223,7 @@ class ManySessions {
   size_t before_ = 0;
 };
 
-// On one process that dispatches all the while.
+// All sessions are in one process, which dispatches all the time.
 TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
   constexpr size_t kCycles = ManySessions::kCycles;
   const std::string gate = Gate("thousand");
@@ -236,7 +236,7 @@ TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
   ExpectCleanRun(result);
   EXPECT_EQ(sessions.refused, 0);
   EXPECT_EQ(sessions.plans.size(), kCycles);
-  // Whatever was counted was counted by the plan in force, and rightly.
+  // Every counted dispatch was counted by the plan in force, with true values.
   const auto by_generation = ByGeneration(result.run);
   EXPECT_EQ(by_generation.size(), kCycles);
   for (const auto& [generation, part] : by_generation) {
@@ -253,8 +253,8 @@ TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
   EXPECT_LE(sessions.late.resident_pages, sessions.early.resident_pages + 400);
 }
 
-// Plans replace each other while 32 threads dispatch on two GPUs, faster than anything
-// completes.
+// Plans replace each other while 32 threads dispatch on two GPUs, faster than a
+// dispatch completes.
 TEST_F(SdkLife, PlansInQuickSuccession) {
   const std::vector<std::string> names = KnownCounters(40);
   const std::string gate = Gate("succession");
@@ -287,9 +287,9 @@ TEST_F(SdkLife, PlansInQuickSuccession) {
   }
 }
 
-// The memory is the target's too. Whatever stands where the plan should be, the program
-// runs on, and the next good plan works.
-TEST_F(SdkLife, GarbageForAPlanHarmsNobody) {
+// The target can write to the memory too. Whatever is in the place of the plan, the
+// program runs on, and the next valid plan works.
+TEST_F(SdkLife, GarbageInsteadOfAPlanDoesNoHarm) {
   const std::string gate = Gate("garbage");
   std::mt19937_64 random(11);
   int rounds = 0;
@@ -299,7 +299,7 @@ TEST_F(SdkLife, GarbageForAPlanHarmsNobody) {
       RunSdk({.threads = 4, .steps = {"until:" + gate}, .step = [&](SdkTarget& target) {
                 PlanAnswer answer;
                 if (rounds < 300) {
-                  // A good plan with some words changed: most of it passes the first
+                  // A valid plan with some words changed: most of it passes the first
                   // checks.
                   target.Write({CountersFilter({"SQ_WAVES", "TCC_HIT"})});
                   auto image = std::make_unique<rocattach_plan>();
@@ -338,7 +338,7 @@ TEST_F(SdkLife, GarbageForAPlanHarmsNobody) {
   EXPECT_GT(ExpectTrueValues(part, *plan, good), 100u);
 }
 
-// The runtime is shut down and initialised again; the plan goes on.
+// The runtime is shut down and initialised again; the plan stays in force.
 TEST_F(SdkLife, TheRuntimeStartsAgain) {
   SdkResult result = RunSdk({.command = {HSA_REINIT_PATH, "-r", "3", "-n", "40"},
                              .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT"})},
@@ -352,9 +352,9 @@ const std::vector<std::string> kAttachSteps = {
     "register.attach", "register.detach", "tool.configure", "tool.configure_attach",
     "tool.initialize", "tool.attach",     "tool.detach",    "tool.finalize"};
 
-// The documented sequence, implementing process attachment: 1 and 2 are the attacher's;
-// 3 configure, 4 configure_attach, 5 tool_init, 6 tool_attach, 7 profiling, 9 detach,
-// 10 tool_detach, 12 tool_fini.
+// The sequence documented in "Implementing process attachment": the attacher does 1 and
+// 2; 3 configure, 4 configure_attach, 5 tool_init, 6 tool_attach, 7 profiling, 9
+// detach, 10 tool_detach, 12 tool_fini.
 TEST_F(SdkLife, InitialAttachAndReattachStepByStep) {
   const std::string attach = "attach:" + CollectorPath();
   SdkResult result =
@@ -373,18 +373,18 @@ TEST_F(SdkLife, InitialAttachAndReattachStepByStep) {
                           "tool.detach",  //
                           "tool.finalize"));
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
-  // Contexts run between attach and detach only, and a queue from before is counted.
+  // Contexts run only between attach and detach, and an older queue is counted too.
   EXPECT_EQ(result.run.dispatches.size(), 60u);
   EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 120u);
   for (const auto& dispatch : result.run.dispatches) {
     EXPECT_EQ(result.run.kernels.at(dispatch.kernel_id).name, "increment");
   }
-  // Between the tool's own initialisation and its attach the contexts of plans are off.
+  // Contexts of plans are off between the tool's initialisation and its attach.
   std::vector<std::string> order = result.LogOrder(
       {"tool.initialize", "tool.attach", "tool.detach", "sdk.start_context"});
   ASSERT_GE(order.size(), 4u);
   EXPECT_EQ(order[0], "tool.initialize");
-  EXPECT_EQ(order[1], "sdk.start_context");  // names, which are always on
+  EXPECT_EQ(order[1], "sdk.start_context");  // context for names, always on
   EXPECT_EQ(order[2], "tool.attach");
 }
 
@@ -409,7 +409,7 @@ TEST_P(SdkExit, NothingIsLost) {
 INSTANTIATE_TEST_SUITE_P(Ways, SdkExit,
                          testing::Values("shutdown", "return", "exit", "_exit"));
 
-TEST_F(SdkLife, KilledProcessLeavesWhatItHadPublished) {
+TEST_F(SdkLife, KilledProcessLeavesItsPublishedRecords) {
   SdkResult result = RunSdk({.steps = {"until:/no/such/file"},
                              .filters = {CountersFilter({"SQ_WAVES", "SQ_INSTS"})},
                              .step = [&](SdkTarget& target) {
@@ -421,7 +421,7 @@ TEST_F(SdkLife, KilledProcessLeavesWhatItHadPublished) {
   const CollectorAccount& account = result.run.account;
   EXPECT_EQ(account.produced, account.delivered);
   EXPECT_GT(result.run.dispatches.size(), 200u);
-  // Save for the operation that each thread was just at.
+  // Except for the operation that each thread was in the middle of.
   EXPECT_LE(account.dispatches_seen,
             result.run.dispatches.size() + result.run.unfinished.size() + 2);
   EXPECT_GE(account.dispatches_seen + 2,

@@ -1,4 +1,4 @@
-// What the SDK backend records beside dispatch counters: copies, API calls, samples.
+// Records of the SDK backend besides dispatch counters: copies, API calls, samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST_F(SdkRecords, HsaCallsByName) {
   for (const auto& call : result.run.api_calls) {
     EXPECT_EQ(call.domain, ROCATTACH_PLAN_API_HSA);
     EXPECT_LE(call.begin_ns, call.end_ns);
-    // The last hsa_shut_down is kept from the SDK, which so has no number for it.
+    // The last hsa_shut_down is hidden from the SDK, which thus has no number for it.
     EXPECT_EQ(call.correlation_id == 0, call.function == numbers.at("hsa_shut_down"));
     EXPECT_EQ(call.plan_tag, ROCATTACH_PLAN_TAG(result.generation));
     EXPECT_EQ(call.text[0], '\0');
@@ -185,7 +185,7 @@ TEST_F(SdkRecords, ScratchMemoryOfQueues) {
   for (const auto& d : result.run.dispatches) EXPECT_TRUE(last.contains(d.queue_id));
 }
 
-TEST_F(SdkRecords, NothingOfMemoryWithoutBeingAskedFor) {
+TEST_F(SdkRecords, MemoryIsNotRecordedUnlessRequested) {
   SdkResult result = RunSdk({.steps = {"copy:2", "dispatch:5"},
                              .filters = {Api(TraceDomain::kMemoryCopies)},
                              .environment = {"SIMROCM_SCRATCH_BYTES=123456"}});
@@ -194,8 +194,8 @@ TEST_F(SdkRecords, NothingOfMemoryWithoutBeingAskedFor) {
   EXPECT_EQ(result.run.account.memory_seen, 0u);
 }
 
-// The libraries that registered before us are handed over to the SDK, from a thread
-// that is not in the middle of a registration.
+// Libraries that registered before the collector are passed to the SDK by a thread that
+// is not in the middle of a registration.
 TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
   SdkResult result = RunSdk({.steps = {"dispatch:3", "wait", "environment"},
                              .filters = {Api(TraceDomain::kMarkers)},
@@ -210,7 +210,7 @@ TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
   EXPECT_THAT(result.run.output, testing::Not(HasSubstr("child: ")));
 }
 
-// What it can do of a plan, the HSA tools backend does as well.
+// The HSA tools backend carries out the parts of a plan that it supports.
 TEST_F(SdkRecords, TheHsaToolsBackendSelectsToo) {
   FilterSpec times;
   times.kind = FilterKind::kDispatchTimestamps;
@@ -245,7 +245,7 @@ FilterSpec Sampler(const std::vector<std::string>& names, uint64_t interval_ns) 
   return spec;
 }
 
-// All samples together are all dispatches together.
+// The sum over all samples equals the sum over all dispatches.
 TEST_F(SdkRecords, SamplesAddUpToTheTruth) {
   const std::vector<std::string> names = {"SQ_WAVES", "TCC_HIT", "GRBM_COUNT"};
   FilterSpec times;

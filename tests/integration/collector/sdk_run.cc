@@ -77,7 +77,7 @@ uint64_t SdkTarget::Write(const std::vector<FilterSpec>& filters) {
     gpu.architecture = result.agent_names[i];
     target.gpus.push_back(gpu);
   }
-  target.record_kinds = UINT32_MAX;  // what cannot be had, the collector shall say
+  target.record_kinds = UINT32_MAX;  // the collector must refuse what it cannot do
   for (uint32_t domain = 0; domain < ROCATTACH_PLAN_API_DOMAINS; ++domain) {
     for (const auto& [name, number] : result.functions[domain]) {
       target.functions.push_back({domain, number, name});
@@ -151,7 +151,7 @@ SdkResult RunSdk(const SdkOptions& options) {
   run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
     result.backend = memory.backend();
     if (result.backend.backend == 0) return false;
-    // The dictionary is whole once the backend is known: read it after that.
+    // The dictionary is complete once the backend is known, so it is read after that.
     if (!described) {
       described = true;
       return false;
@@ -165,7 +165,7 @@ SdkResult RunSdk(const SdkOptions& options) {
       }
       return true;
     }
-    // First, since it may end the process.
+    // Called first, since it may end the process.
     if (options.step) options.step(target);
     PlanAnswer answer;
     if (result.generation != 0 && target.Answered(result.generation, &answer)) {
@@ -187,7 +187,7 @@ std::vector<std::string> KnownCounters(size_t count, const std::string& arch) {
     std::istringstream words(block.names);
     for (std::string word; words >> word;) {
       const HardwareCounter* known = counters->FindCounter(word);
-      // Accumulators stand only behind what they add up.
+      // An accumulator may only follow the counter that it accumulates.
       if (known != nullptr && !known->follows) names.push_back(word);
     }
     blocks.push_back(names);

@@ -1,6 +1,6 @@
 // Runs the workload of the simulated newer ROCm with the collector in it, as the
-// service would: plans are compiled by the service's own code and written to its
-// memory.
+// service would: plans are compiled by the service's own code and written to the
+// collector's memory.
 #ifndef ROCATTACH_TESTS_INTEGRATION_COLLECTOR_SDK_RUN_H_
 #define ROCATTACH_TESTS_INTEGRATION_COLLECTOR_SDK_RUN_H_
 
@@ -15,23 +15,23 @@
 
 namespace rocattach {
 
-// One process under way, as a test's step sees it.
+// One running process, as a test's step sees it.
 struct SdkTarget {
   CollectorMemory& memory;
   CollectorResult& result;
 
-  // Compiles filters against the process's GPUs and writes the plan; the generation.
+  // Compiles filters for the process's GPUs, writes the plan; returns its generation.
   uint64_t Write(const std::vector<FilterSpec>& filters);
   // Writes a plan that records nothing.
   uint64_t WriteEmpty();
-  // True once the collector has answered; what, in `answer`.
+  // True once the collector has answered; *answer is its answer.
   bool Answered(uint64_t generation, PlanAnswer* answer);
-  // The simulators have logged an event of this name.
+  // True if the simulators have logged an event of this name.
   bool Logged(const std::string& event) const;
   // Ends the workload's step "wait".
   void Continue() const;
 
-  std::string folder;                        // of this run
+  std::string folder;                        // with the run's files
   std::shared_ptr<const CompiledPlan> plan;  // the last one written
 };
 
@@ -39,11 +39,11 @@ struct SdkOptions {
   int gpus = 1;
   int threads = 1;
   std::string arch = "gfx90a";
-  std::vector<std::string> command = {};  // another program than the workload
-  // Of tests/integration/simrocm/workload.c; "wait" waits for SdkTarget::Continue().
+  std::vector<std::string> command = {};  // a program to run instead of the workload
+  // See tests/integration/simrocm/workload.c; "wait" waits for SdkTarget::Continue().
   std::vector<std::string> steps = {};
   std::string exit = "shutdown";  // see tests/integration/simrocm/workload.c
-  // In force before the first dispatch; empty: no plan.
+  // Filters of the plan in force before the first dispatch; empty: no plan.
   std::vector<FilterSpec> filters = {};
   uint32_t backend = ROCATTACH_BACKEND_SDK;
   bool recording = false;
@@ -64,12 +64,12 @@ struct LogEvent {
 struct SdkResult {
   CollectorResult run;
   BackendFacts backend;
-  PlanAnswer answer;                         // to `filters`
-  uint64_t generation = 0;                   // of `filters`
-  std::shared_ptr<const CompiledPlan> plan;  // of `filters`
+  PlanAnswer answer;                         // to the plan of `filters`
+  uint64_t generation = 0;                   // the generation of that plan
+  std::shared_ptr<const CompiledPlan> plan;  // compiled from `filters`
   std::vector<LogEvent> log;
 
-  // Names of the logged events that are in `names`, in their order.
+  // Names of logged events that are in `names`, in the order of the log.
   std::vector<std::string> LogOrder(const std::vector<std::string>& names) const;
 };
 

@@ -1,5 +1,5 @@
-// Counting is started and stopped again and again on queues that are never empty, with
-// an SDK that blocks a program if that happens at the wrong moment.
+// Counting is started and stopped repeatedly on queues that are never empty, with an
+// SDK that blocks the program if that happens at the wrong moment.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kThreads = 16;
 
-// ROCATTACH_SESSION_CYCLES; 10,000 take 50 minutes.
+// Number of sessions, from ROCATTACH_SESSION_CYCLES; 10,000 take 50 minutes.
 int Cycles() {
   const char* text = getenv("ROCATTACH_SESSION_CYCLES");
   return text != nullptr ? std::max(1, atoi(text)) : 150;
@@ -45,13 +45,13 @@ struct Times {
   }
 };
 
-// Starts a session, waits for its first counted dispatch, stops it; with other counters
-// each time.
+// Starts a session, waits for its first counted dispatch, and stops it; repeats that
+// with different counters each time.
 class Cycle {
  public:
   explicit Cycle(int count) : count_(count) {}
 
-  // Called again and again while the target runs. True once all are done.
+  // Called repeatedly while the target runs. True once all cycles are done.
   bool Step(SdkTarget& target) {
     PlanAnswer answer;
     switch (state_) {
@@ -63,7 +63,7 @@ class Cycle {
         asked_ns_ = BootNs();
         generation_ = target.Write({CountersFilter(some)});
         plans_[generation_] = target.plan;
-        // Counted dispatches are delivered soon after their session, if not in it.
+        // Counted dispatches are delivered during their session or soon after it.
         if (plans_.size() > 100) plans_.erase(plans_.begin());
         state_ = State::kStarting;
         return false;
@@ -71,11 +71,11 @@ class Cycle {
       case State::kStarting:
         if (!target.Answered(generation_, &answer)) return false;
         EXPECT_EQ(answer.error, 0u) << answer.text;
-        NoteHold(answer.text);
+        AddHold(answer.text);
         state_ = State::kRunning;
         return false;
       case State::kRunning:
-        if (!NoteFirst(target.result)) return false;
+        if (!AddFirst(target.result)) return false;
         generation_ = target.WriteEmpty();
         state_ = State::kStopping;
         return false;
@@ -93,8 +93,8 @@ class Cycle {
   int done() const { return done_; }
   int without_hold() const { return without_hold_; }
 
-  // What has come so far: values are the truth, and of a session that ran. It is taken
-  // out of `so_far`, or ten thousand sessions would not fit into memory.
+  // Checks the results so far: values are true and belong to a session that ran. Takes
+  // them out of `so_far`, or ten thousand sessions would not fit into memory.
   void Check(CollectorResult& so_far) {
     std::map<uint64_t, CollectorResult> parts;
     for (const rocattach_dispatch& dispatch : so_far.dispatches) {
@@ -128,9 +128,9 @@ class Cycle {
  private:
   enum class State { kStart, kStarting, kRunning, kStopping, kDone };
 
-  // "dispatches were held for N us, …"; or nothing: on a crowded machine the stop
-  // before it was put off, because queues did not run dry in time.
-  void NoteHold(const std::string& text) {
+  // `text` is "dispatches were held for N us, …", or empty: on a busy machine the stop
+  // before it was postponed, because queues did not run dry in time.
+  void AddHold(const std::string& text) {
     without_hold_ += text.empty();
     if (text.empty()) return;
     const std::vector<std::string> words = absl::StrSplit(text, ' ');
@@ -140,8 +140,8 @@ class Cycle {
     held_us.Add(usec);
   }
 
-  // True if a dispatch of this session is there; the earliest one of those.
-  bool NoteFirst(const CollectorResult& so_far) {
+  // True if a dispatch of this session has arrived; adds the time of the earliest one.
+  bool AddFirst(const CollectorResult& so_far) {
     uint64_t first_ns = 0;
     for (; looked_ < so_far.dispatches.size(); ++looked_) {
       const rocattach_dispatch& dispatch = so_far.dispatches[looked_];
@@ -174,11 +174,11 @@ class SdkStress : public testing::Test {
   testing_support::TemporaryDirectory folder_;
 };
 
-// The same program without anything of ours.
-TEST_F(SdkStress, PipelinedQueuesWithoutUs) {
+// The same program without the collector.
+TEST_F(SdkStress, PipelinedQueuesWithoutTheCollector) {
   const std::string gate = folder_ / "gate";
   std::thread opener([&] {
-    usleep(500'000);
+    usleep(500'000);  // the time to dispatch
     CreateFile(gate);
   });
   SessionResult native =
@@ -211,8 +211,8 @@ TEST_F(SdkStress, StartsAndStopsOnPipelinedQueues) {
   ASSERT_EQ(run.exit_status, 0) << run.errors << run.output;
   EXPECT_EQ(run.errors, "");
   EXPECT_THAT(run.output, testing::HasSubstr("result=ok"));
-  // On a crowded machine this test does not always read the rings in time. What does
-  // not fit then is counted; of the sessions and copies nothing may be missing.
+  // On a busy machine this test does not always read the rings in time. Dispatches that
+  // do not fit are counted; no session and no copy may be missing.
   EXPECT_EQ(cycle.dispatches + run.account.ring_dropped,
             static_cast<size_t>(run.Printed("dispatches")));
   EXPECT_EQ(cycle.copies, static_cast<size_t>(run.Printed("copies")));

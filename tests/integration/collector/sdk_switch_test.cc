@@ -1,5 +1,5 @@
-// Switching counting and copies of the SDK where that is not possible at once, and what
-// the SDK does not deliver.
+// Switching the SDK's counting and copies where that is not possible at once, and
+// records that the SDK does not deliver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class SdkSwitch : public testing::Test {
   void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
 };
 
-// A kernel of four seconds, and a session that is to start meanwhile.
+// A session is to start while a kernel of four seconds runs.
 TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
   uint64_t first = 0, second = 0;
   PlanAnswer refused, accepted;
@@ -32,7 +32,7 @@ TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
               .step = [&](SdkTarget& target) {
                 PlanAnswer answer;
                 if (first == 0) {
-                  // Once it runs.
+                  // Waits until the dispatch runs.
                   if (target.memory.Account().dispatches_seen == 0) return;
                   first = target.Write({CountersFilter({"SQ_WAVES"})});
                 } else if (refused.generation == 0) {
@@ -54,8 +54,8 @@ TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
   EXPECT_EQ(result.run.dispatches.size(), 1u);
 }
 
-// A child that is forked while a dispatch runs for long, so that counting cannot be
-// stopped for it, ends nevertheless.
+// A child is forked during a long dispatch, so counting cannot be stopped for the fork.
+// The child ends nevertheless.
 TEST_F(SdkSwitch, AChildEndsAlthoughCountingCouldNotBeStopped) {
   SdkResult result = RunSdk({.steps = {"begin", "fork"},
                              .filters = {CountersFilter({"SQ_WAVES"})},
@@ -65,7 +65,7 @@ TEST_F(SdkSwitch, AChildEndsAlthoughCountingCouldNotBeStopped) {
   EXPECT_THAT(result.LogOrder({"sdk.stop_context_in_child"}), testing::IsEmpty());
 }
 
-// The children of a busy process that is counted all the while.
+// Children of a busy process whose dispatches are counted all the time.
 TEST_F(SdkSwitch, ChildrenEndAndEveryDispatchIsCounted) {
   SdkResult result = RunSdk({.threads = 8,
                              .steps = {"dispatch:100", "fork", "dispatch:100", "fork",
@@ -78,7 +78,7 @@ TEST_F(SdkSwitch, ChildrenEndAndEveryDispatchIsCounted) {
   EXPECT_THAT(result.LogOrder({"sdk.stop_context_in_child"}), testing::IsEmpty());
 }
 
-// Never "nothing was lost".
+// Copies without a record are counted as dropped.
 TEST_F(SdkSwitch, CopiesThatTheSdkDoesNotDeliverAreLost) {
   SdkResult result = RunSdk({.steps = {"copy:40"},
                              .recording = true,
@@ -89,8 +89,8 @@ TEST_F(SdkSwitch, CopiesThatTheSdkDoesNotDeliverAreLost) {
   EXPECT_EQ(result.run.account.other_dropped, 4u);
 }
 
-// The runtime's thread sleeps through handlers of the SDK, which nobody else wakes: the
-// program waits for a copy that has long ended.
+// The runtime's thread sleeps through handlers of the SDK, and nothing else wakes it:
+// the program would wait for a copy that has long ended.
 TEST_F(SdkSwitch, CopiesGoOnWhereTheRuntimeSleepsThroughAHandler) {
   SdkResult result = RunSdk({.steps = {"copy:40"},
                              .recording = true,
@@ -101,7 +101,7 @@ TEST_F(SdkSwitch, CopiesGoOnWhereTheRuntimeSleepsThroughAHandler) {
   EXPECT_EQ(result.run.account.other_dropped, 0u);
 }
 
-// The same with handlers of dispatches, counted and only traced.
+// The same with handlers of dispatches, both counted and only traced.
 TEST_F(SdkSwitch, DispatchesGoOnWhereTheRuntimeSleepsThroughAHandler) {
   SdkResult counted = RunSdk({.steps = {"dispatch:40"},
                               .filters = {CountersFilter({"SQ_WAVES"})},
@@ -116,7 +116,7 @@ TEST_F(SdkSwitch, DispatchesGoOnWhereTheRuntimeSleepsThroughAHandler) {
   EXPECT_EQ(traced.run.dispatches.size(), 40u);
 }
 
-// Nor does a switch of counting wait for a thread that sleeps.
+// Switching counting does not wait for the sleeping thread either.
 TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
   uint64_t first = 0, second = 0;
   PlanAnswer accepted;
@@ -144,14 +144,14 @@ TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
   EXPECT_EQ(result.run.dispatches.size(), 400u);
 }
 
-// An SDK that can make counters when they are asked for, and SDK 1.0, to which they are
-// defined while it starts.
+// An SDK that can create counters on demand, and SDK 1.0, which gets their definitions
+// while it starts.
 class SdkAccumulators : public SdkSwitch, public testing::WithParamInterface<bool> {
  protected:
   std::vector<std::string> Environment() const {
     return {absl::StrCat("SIMROCM_CREATE_COUNTER=", GetParam() ? 1 : 0)};
   }
-  // How often the SDK was handed definitions.
+  // Number of times that definitions were passed to the SDK.
   static size_t Definitions(const SdkResult& result) {
     return result.LogOrder({"sdk.load_counter_definition"}).size();
   }
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Sdks, SdkAccumulators, testing::Bool(), [](const auto& 
   return sdk.param ? "ThatMakesCounters" : "OneDotZero";
 });
 
-// The accumulator of the hardware would follow another counter: the SDK sorts them.
+// The SDK sorts counters, so the hardware's accumulator would follow another counter.
 TEST_P(SdkAccumulators, AccumulatorsFollowTheirCounter) {
   const std::map<std::string, std::string> leaders = {
       {"SQ_ACCUM_PREV_HIRES", "SQ_WAVES"}, {"SQ_ACCUM_PREV", "SQ_INST_LEVEL_LDS"}};
@@ -171,7 +171,7 @@ TEST_P(SdkAccumulators, AccumulatorsFollowTheirCounter) {
        .environment = Environment()});
   EXPECT_EQ(Definitions(result), GetParam() ? 0u : 1u);
   if (!GetParam()) {
-    // SDK 1.0 would give both the sum of both.
+    // SDK 1.0 would give a counter and its accumulation the sum of both.
     EXPECT_EQ(result.answer.error, uint32_t{ROCATTACH_PLAN_ERROR_NO_COUNTER});
     EXPECT_THAT(result.answer.text, HasSubstr("gives wrong values of SQ_"));
     EXPECT_EQ(result.run.exit_status, 0) << result.run.errors;
@@ -202,7 +202,7 @@ TEST_P(SdkAccumulators, AccumulatorsFollowTheirCounter) {
   EXPECT_EQ(seen, 100u);
 }
 
-// Metrics of latency and occupancy need them; the SDK makes them.
+// Metrics of latency and occupancy need accumulated counters; the SDK creates them.
 TEST_P(SdkAccumulators, AccumulatedCountersAreMade) {
   SdkResult result =
       RunSdk({.steps = {"dispatch:20"},

@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,9 @@ class TraceProcessor:
         request = json.dumps({"trace": str(trace), "queries": queries})
         self._process.stdin.write(request + "\n")
         self._process.stdin.flush()
+        # A large trace takes a while.
+        if not select.select([self._process.stdout], [], [], 300)[0]:
+            raise RuntimeError(f"the trace processor does not answer about {trace}")
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else {"error": "the trace processor died"}
         if "error" in answer:

@@ -1,7 +1,7 @@
-// Writes a made-up recording with records of all kinds, the same for the same seed.
+// Writes a synthetic recording with records of all kinds, determined by the seed.
 //   make_calls FILE SEED PROCESSES CALLS [HOST]
 // Each process makes CALLS calls of HIP functions on three threads; most of them launch
-// kernels or copy memory. With HOST it is a recording of another machine, which booted
+// kernels or copy memory. With HOST the recording is of another machine, which booted
 // three seconds later.
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ class ProcessMaker {
     Check(writer_->AddSessionPlan(id_, plan));
   }
 
-  // A call, with what happens because of it.
+  // Adds a call, and the operations that it causes.
   void Step() {
     const uint32_t thread = static_cast<uint32_t>(random_() % kThreads);
     const uint32_t tid = number_ * 10 + thread;
@@ -94,7 +94,7 @@ class ProcessMaker {
     if (random_() % 512 == 0) Sample(now);
   }
 
-  // Writes what has been made so far, as a recorder does it from time to time.
+  // Writes the records made so far, as a recorder does from time to time.
   void Flush() {
     std::sort(calls_.begin(), calls_.end(),
               [](const auto& a, const auto& b) { return a.end_ns < b.end_ns; });
@@ -200,7 +200,7 @@ class ProcessMaker {
     calls_.push_back(call);
   }
 
-  // Up to three kernels, in a call that is sometimes inside of another one.
+  // Adds up to three dispatches of a call, some of them through a nested call.
   void Launch(uint32_t tid, const ApiCallRecord& call, uint64_t* now) {
     const uint64_t kernels = 1 + random_() % 3;
     for (uint64_t i = 0; i < kernels; ++i) {
@@ -302,7 +302,7 @@ class ProcessMaker {
   std::vector<ApiCallRecord> calls_;
 };
 
-// Changes the header, which is the first frame.
+// Changes host, boot and clock in the header, which is the first frame.
 bool MoveTo(const std::string& path, const char* host) {
   auto bytes = ReadFile(path, size_t{1} << 30);
   if (!bytes.ok()) return false;

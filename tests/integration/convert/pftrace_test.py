@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Perfetto's own trace processor reads our traces: all that is in the recording is there,
-with its times and numbers, and it has nothing to complain about."""
+"""Perfetto's own trace processor reads our traces: everything in the recording is there,
+with its times and numbers, and the importer reports no problem."""
 import collections
 import random
 
@@ -13,7 +13,7 @@ require(PERFETTO.missing)
 
 import unittest  # noqa: E402
 
-# What the importer complains about.
+# Problems that the importer reports.
 COMPLAINTS = """select name, idx, value from stats
   where severity in ('error', 'data_loss') and value > 0"""
 
@@ -42,7 +42,7 @@ FLOWS = "select slice_out, slice_in from flow"
 MARKERS = """select s.ts, s.dur, s.name from slice s where s.category = 'marker_api'"""
 INSTANTS = """select s.ts, s.name from slice s
   where s.category in ('kernel_dispatch', 'memory_copy') and s.name != 'submit'"""
-# The call that an instant is inside of.
+# The call around an instant.
 SUBMISSIONS = """select s.id, extract_arg(a.arg_set_id, 'debug.correlation_id') as call
   from slice s join slice a on s.parent_id = a.id where s.name = 'submit'"""
 VALUES = """select c.ts, c.value, t.name from counter c join counter_track t
@@ -54,7 +54,7 @@ GPUS = "select gpu, name, vendor, model, architecture, pci_bdf from gpu order by
 CLOCKS = "select clock_name, clock_value from clock_snapshot order by clock_name"
 
 
-# In the ids of operations of a process whose calls are traced.
+# Added to the ids of operations if the calls of their process are traced.
 OTHER_COUNT = 1 << 48
 
 
@@ -63,14 +63,14 @@ def timed(record):
 
 
 class Truth:
-    """What a recording contains, by `rocattach dump`."""
+    """The contents of a recording, by `rocattach dump`."""
 
     def __init__(self, recording):
         self.found = SETTING.dump(recording)
         self.pids = {p["stream"]: p["pid"] for p in self.found["process"]}
         self.mangled = {(k["stream"], k["id"]): k["name"] for k in self.found["kernel"]}
 
-        # Ids of operations are no calls' ids. Without calls nothing else has them.
+        # Ids of operations differ from those of calls; without calls they stay as they are.
         traced = {f["stream"] for f in self.of("api_function") + self.of("api_call")}
         for r in self.of("dispatch") + self.of("copy") + self.of("counter"):
             if r["stream"] in traced:
@@ -100,7 +100,7 @@ class Truth:
                        self.pids[r["stream"]], r["correlation_id"])
 
     def values(self):
-        """Counter values with the beginning of their dispatch or sample."""
+        """Counter values with the start of their dispatch or sample."""
         begins = {(d["stream"], d["correlation_id"]): d["start_ns"]
                   for d in self.of("dispatch")}
         for r in self.of("counter"):
@@ -173,7 +173,7 @@ class PftraceTest(unittest.TestCase):
         self.assertEqual(list((got - want).items())[:3], [], "not in the recording")
         self.assertEqual(list((want - got).items())[:3], [], "not in the trace")
 
-    def test_nothing_to_complain_about(self):
+    def test_the_importer_reports_no_problem(self):
         [complaints] = PERFETTO.ask(self.trace, COMPLAINTS)
         self.assertEqual(complaints, [])
 
@@ -204,7 +204,7 @@ class PftraceTest(unittest.TestCase):
         stage_of = {r["id"]: (r["pid"], r["correlation_id"]) for r in stages}
         self.same([stage_of[f["slice_in"]] + (call_of[f["slice_out"]],) for f in flows],
                   self.truth.launches())
-        # Most lead from the call itself; an instant inside of it is the exception.
+        # Most flows lead from the call itself; an instant inside it is the exception.
         self.assertLess(len(submissions), len(flows) / 10)
 
     def test_markers(self):
@@ -265,7 +265,7 @@ class PftraceTest(unittest.TestCase):
             from slice s where s.name like 'kkkk%' and mangled is not null""")
         self.assertEqual(len(rows), 1)
         for key in ("name", "mangled", "demangled"):
-            self.assertTrue(rows[0][key] == long, key)  # no page of differences
+            self.assertTrue(rows[0][key] == long, key)  # without a page of differences
 
     def test_processes(self):
         [rows] = PERFETTO.ask(self.trace, """select pid, name, cmdline from process
@@ -289,7 +289,7 @@ class PftraceTest(unittest.TestCase):
                 self.assertGreater(sum(got.values()),
                                    sum(everything.values()) * length / len(data) * 0.8 - 200)
 
-    def test_what_is_intact_of_a_damaged_recording(self):
+    def test_intact_parts_of_a_damaged_recording_load(self):
         data = bytearray(self.recording.read_bytes())
         places = random.Random(11)
         for _ in range(5):
@@ -311,7 +311,7 @@ class PftraceTest(unittest.TestCase):
 
 
 class MachinesTest(unittest.TestCase):
-    """Recordings of two machines, with processes that have the same numbers."""
+    """Recordings of two machines, with processes that have the same process IDs."""
 
     def test_processes_with_the_same_number_stay_apart(self):
         here = SETTING.recording(4, 2, 2000)
@@ -350,7 +350,7 @@ class MachinesTest(unittest.TestCase):
         self.assertGreater(len(flows), 1000)
         self.assertEqual({(machine[f["slice_out"]], machine[f["slice_in"]]) for f in flows},
                          {(0, 0), (1, 1)})
-        # How wrong the times of the other machine may be is stated.
+        # The possible error of the other machine's times is stated.
         error = next(r for r in found["recording"] if r["hostname"] == "node8")
         self.assertGreaterEqual(error["merged_clock"]["error_ns"], 1_000_000)
         self.assertEqual(
@@ -359,7 +359,7 @@ class MachinesTest(unittest.TestCase):
 
 
 class LongTraceTest(unittest.TestCase):
-    """A trace that is long enough for resets."""
+    """A trace that is long enough to contain resets."""
 
     def test_the_rest_of_a_trace_without_its_beginning_loads(self):
         recording = SETTING.recording(seed=2, processes=1, calls=100_000)
@@ -367,7 +367,7 @@ class LongTraceTest(unittest.TestCase):
         data = trace.read_bytes()
         offsets = packets(data)
         self.assertEqual(offsets[-1], len(data))
-        # The beginning is missing: what follows the next reset is all there.
+        # The beginning is missing: everything after the next reset is there.
         begin = offsets[len(offsets) // 4]
         rest = SETTING.scratch / "rest.pftrace"
         rest.write_bytes(data[begin:])

@@ -12,7 +12,7 @@ import unittest
 import convert_testing
 
 SETTING = convert_testing.Setting()
-# Of one of the kernels: what is longer than a reader may expect is there as a whole.
+# Name of one kernel: it is complete, though longer than a reader may expect.
 LONG_NAME = "k" * 10_000
 PPROF_FORMAT = SETTING.oracles / "pprof-format"
 sys.dont_write_bytecode = True
@@ -29,8 +29,8 @@ def generated(stem):
 
 
 class Truth:
-    """Totals of a recording by (pid, frames), the leaf first, as `rocattach dump` tells
-    them."""
+    """Totals of a recording by (pid, frames), the leaf first, from the records of
+    `rocattach dump`."""
 
     def __init__(self, recording):
         found = SETTING.dump(recording)
@@ -116,7 +116,7 @@ class ProfilesTest(unittest.TestCase):
         self.assertGreater(profile.time_nanos, begin)
         self.assertGreater(profile.duration_nanos, 0)
 
-    def test_pprof_by_a_reader_of_others(self):
+    def test_pprof_by_a_third_party_reader(self):
         if shutil.which("node") is None or not PPROF_FORMAT.is_dir():
             self.skipTest("scripts/fetch-oracles has not fetched pprof-format")
         done = subprocess.run(
@@ -129,7 +129,7 @@ class ProfilesTest(unittest.TestCase):
                           for s in profile["samples"]])
 
     def check_dictionary(self, dictionary):
-        """What the protocol demands of the tables."""
+        """Checks what the protocol demands of the tables."""
         tables = [dictionary.mapping_table, dictionary.location_table,
                   dictionary.function_table, dictionary.link_table,
                   dictionary.attribute_table, dictionary.stack_table]

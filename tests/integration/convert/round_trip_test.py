@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Many records of all kinds through every format: each has all of them, with their times
 and names. Records are compared by a checksum that does not depend on their order, so that
-any number fits into memory. ROCATTACH_ROUND_TRIP=10000000 for that many dispatches.
+any number fits into memory. ROCATTACH_ROUND_TRIP=10000000 makes that many dispatches.
 
 usage: round_trip_test.py ROCATTACH MAKE_RECORDING TOP
 """
@@ -21,12 +21,12 @@ import unittest
 ROCATTACH = MAKE_RECORDING = TOP = ""
 DISPATCHES = int(os.environ.get("ROCATTACH_ROUND_TRIP", "4000"))
 MASK = (1 << 64) - 1
-# In the correlation ids of operations without a call.
+# Added to the correlation ids of operations without a call.
 OTHER_COUNT = 1 << 48
 
 
 class Records:
-    """How many there are of each kind, and the sum of their hashes."""
+    """The number of records of each kind, and the sum of their hashes."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -41,7 +41,7 @@ class Records:
 
 
 class Source:
-    """The recording as `rocattach dump` has it, in the terms of each format."""
+    """The recording as `rocattach dump` prints it, in the terms of each format."""
 
     def __init__(self):
         self.records = Records()
@@ -80,7 +80,7 @@ class Source:
         if self.dispatches % 10 != 5:
             self.add_dispatch(r, r["correlation_id"] | OTHER_COUNT)
             return
-        # The call that make_recording has made around it.
+        # The call around it that make_recording has written.
         key = r["tid"], r["enqueue_ns"] - (20 if self.dispatches % 20 == 15 else 40)
         if key in self.launches:
             self.add_dispatch(r, self.launches.pop(key))
@@ -110,16 +110,16 @@ class Source:
         add("workload counter", number, r["counter"], value)
         for instance in r.get("each", ({"value": r["sum"]},)):
             add("value", number | OTHER_COUNT, r["counter"], round(instance["value"], 5))
-        # Values and dispatches are in batches of their own: either may come first.
+        # Values and dispatches are in separate batches: either may come first.
         if number in self.counted:
             self.add_track(number, r["counter"], value)
         else:
             self.early[number].append((r["counter"], value))
 
     def add_track(self, number, counter, value):
-        # The last one of a dispatch.
+        # TCC_HIT is the last value of a dispatch.
         start = self.counted.pop(number) if counter == "TCC_HIT" else self.counted[number]
-        if value != 0:  # which is what a track has between two values
+        if value != 0:  # a track has 0 between two values
             self.records.add("counter track", start, counter, value)
 
     def on_sample(self, r):
@@ -180,7 +180,7 @@ def memory_names(operation):
 
 
 def array_of(lines, key):
-    """The records of one array: each has a line. "KEY records": of the second one."""
+    """The records of one array, one per line. "KEY records": of the second such array."""
     key, _, second = key.partition(" ")
     for line in lines:
         if f'"{key}":[' in line:
@@ -382,7 +382,7 @@ class RoundTripTest(unittest.TestCase):
                     (names.get(event.name_iid), values["correlation_id"], packet.timestamp))
             elif event.type == perfetto.TrackEvent.TYPE_SLICE_END:
                 slice_ = open_slices[event.track_uuid].pop()
-                if slice_[0] is not None:  # those of markers are texts
+                if slice_[0] is not None:  # slices of markers are texts
                     got.add("slice", *slice_, packet.timestamp)
         self.expect(got, "stage", "slice", "counter track")
         self.assertEqual(copies, self.source.records.counts["copy"])

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -31,7 +32,7 @@ constexpr uid_t kNobody = 65534;
 struct CommandResult {
   int exit_status = -1;
   std::string output;  // standard output
-  Json json;           // discarded if the output is none
+  Json json;           // discarded if the output is not JSON
   Json Check(const std::string& name) const {
     for (const Json& check : json["checks"]) {
       if (check["name"] == name) return check;
@@ -44,7 +45,7 @@ struct CommandResult {
   }
 };
 
-// The program is opened beforehand: nobody may be kept out of the build directory.
+// Opens the program first: the user "nobody" may not reach the build directory.
 CommandResult RunDoctor(std::vector<std::string> arguments,
                         const std::function<bool()>& prepare = nullptr) {
   CommandResult result;
@@ -68,7 +69,14 @@ CommandResult RunDoctor(std::vector<std::string> arguments,
   close(fds[1]);
   close(program);
   char buffer[4096];
-  for (ssize_t n; (n = read(fds[0], buffer, sizeof(buffer))) > 0;) {
+  const auto has_output = [&] {
+    pollfd output = {fds[0], POLLIN, 0};
+    if (poll(&output, 1, /*timeout=*/120'000) != 0) return true;
+    ADD_FAILURE() << "the command does not end after: " << result.output;
+    kill(child, SIGKILL);
+    return false;
+  };
+  for (ssize_t n; has_output() && (n = read(fds[0], buffer, sizeof(buffer))) > 0;) {
     result.output.append(buffer, static_cast<size_t>(n));
   }
   close(fds[0]);
@@ -108,7 +116,7 @@ void ExpectConsistent(const CommandResult& result) {
 
 class DoctorCommandTest : public testing::Test {};
 
-// Tests that need root skip without it, but never where all are meant to run.
+// Skips without root; but where CI is set all tests must run, so it fails there.
 class PrivilegedDoctorTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -138,7 +146,7 @@ TEST_F(DoctorCommandTest, FailsWithoutACollector) {
   EXPECT_EQ(result.State("collector"), "failed");
 }
 
-TEST_F(DoctorCommandTest, NamesALibraryThatIsNone) {
+TEST_F(DoctorCommandTest, NamesAFileThatIsNotALibrary) {
   CommandResult result = RunDoctor({"--json", "--library", "/etc/passwd"});
   ExpectConsistent(result);
   EXPECT_THAT(result.Check("hsa-runtime")["items"].dump(), HasSubstr("/etc/passwd"));
@@ -146,7 +154,7 @@ TEST_F(DoctorCommandTest, NamesALibraryThatIsNone) {
 }
 
 TEST_F(PrivilegedDoctorTest, HoldsAChildAtAProbe) {
-  // Every user can read this one, wherever the build lies.
+  // Every user can reach this copy, wherever the build directory is.
   const testing_support::ExecutableDirectory place;
   const std::string collector = place.path() + "/librocattach-collector.so";
   std::filesystem::copy_file(ROCATTACH_TEST_COLLECTOR, collector);
@@ -180,7 +188,7 @@ TEST_F(PrivilegedDoctorTest, ReportsALowerHoldMode) {
   EXPECT_NE(result.exit_status, 0);
 }
 
-TEST_F(PrivilegedDoctorTest, NobodyIsToldWhatIsMissing) {
+TEST_F(PrivilegedDoctorTest, TellsTheUserNobodyWhatIsMissing) {
   CommandResult result = RunDoctor({"--json"}, BecomeNobody);
   ExpectConsistent(result);
   EXPECT_EQ(result.exit_status, 3);
@@ -197,7 +205,7 @@ TEST_F(PrivilegedDoctorTest, OneMissingCapabilityIsNamed) {
   ExpectConsistent(result);
   EXPECT_EQ(result.exit_status, 3);
   EXPECT_EQ(result.Check("capabilities")["found"], "missing CAP_SYS_ADMIN");
-  // From Linux 6.6 on, a probe as such does without it.
+  // Since Linux 6.6 a probe itself does not need this capability.
   EXPECT_THAT(result.State("window"), testing::AnyOf("ok", "unchecked"))
       << result.output;
 
@@ -208,8 +216,8 @@ TEST_F(PrivilegedDoctorTest, OneMissingCapabilityIsNamed) {
   EXPECT_EQ(nice.State("window"), "ok");
 }
 
-// As in a container: process numbers of the kernel's events name nobody in here.
-TEST_F(PrivilegedDoctorTest, AnInnerPidNamespaceWillNotDo) {
+// As in a container: process IDs in the kernel's events name no process in here.
+TEST_F(PrivilegedDoctorTest, FailsInAnInnerPidNamespace) {
   CommandResult result = RunDoctor({"--json"}, [] {
     if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return false;
     pid_t inner = fork();

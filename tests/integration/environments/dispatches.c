@@ -24,7 +24,7 @@ int make_dispatches(void) {
   while (access(go, F_OK) != 0) pause_msec(10);
   run_increments(DISPATCHES);
   check(hsa_shut_down(), "hsa_shut_down");
-  // In one piece, where several processes write to the same file.
+  // Written in one piece, because several processes may write to the same file.
   char line[64];
   snprintf(line, sizeof(line), "dispatches=%d result=ok\n", 2 * DISPATCHES);
   return write(STDOUT_FILENO, line, strlen(line)) == (ssize_t)strlen(line) ? 0 : 1;

@@ -1,5 +1,5 @@
-// make_dispatches for Java and Node. Both interfaces are stable: what is used of them is
-// declared here, so that their headers need not be installed.
+// make_dispatches for Java and Node. Both interfaces are stable: the parts that are
+// used are declared here, so that their headers need not be installed.
 #include <stddef.h>
 
 #include "tests/integration/environments/dispatches.h"
@@ -27,7 +27,7 @@ static void* make(void* environment, void* info) {
   return result;
 }
 
-// What the addon exports is the function.
+// The function itself is what the addon exports.
 void* napi_register_module_v1(void* environment, void* exports) {
   void* function = exports;
   napi_create_function(environment, "make", 4, make, NULL, &function);

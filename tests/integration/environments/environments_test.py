@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Targets in the environments where people have them: containers, sandboxes, schedulers,
+"""Targets in the environments where users run them: containers, sandboxes, schedulers,
 other languages, other allocators. Each program dispatches, waits, and dispatches as often
 again. It runs natively, under a service from its start, and with a service that attaches
 while it waits: with the same output and exit status, and every dispatch is recorded.
@@ -26,7 +26,7 @@ BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 BUILT = BUILD / "tests/integration/environments"
-# What each process dispatches before it waits, and again after it (dispatches.c).
+# Dispatches of each process before it waits, and again after it (dispatches.c).
 DISPATCHES = 25
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
@@ -36,10 +36,10 @@ Outcome = collections.namedtuple("Outcome", "status output errors")
 class EnvironmentsTest(unittest.TestCase):
     def setUp(self):
         live_service.set_up(self, "environments")
-        # Where the program says that it is ready, and is told to go on.
+        # Folder for the files by which the program reports that it is ready, and continues.
         self.meeting = self.folder / "meeting"
         self.meeting.mkdir()
-        # What runs in a sandbox may not be allowed to go where the build lies.
+        # A program in a sandbox may not be allowed to read the build directory.
         self.programs = self.folder / "programs"
         shutil.copytree(BUILD / "tests/simgpu/lib", self.programs / "lib", symlinks=True)
         for path in (BUILD / "tests/simgpu/simgpu-run", BUILT / "environments_program",
@@ -51,7 +51,7 @@ class EnvironmentsTest(unittest.TestCase):
         for path in (self.folder, self.meeting):
             os.chmod(path, 0o777)
         self.environment = dict(os.environ, DISPATCHES_FOLDER=str(self.meeting))
-        self.launcher = []  # of the service
+        self.launcher = []  # the service's
 
     def needs(self, *programs):
         missing = [program for program in programs
@@ -75,10 +75,10 @@ class EnvironmentsTest(unittest.TestCase):
             lambda: len(list(self.meeting.glob("ready.*"))) == processes
             or process.poll() is not None))  # fmt: skip
         if process.poll() is not None:
-            self.fail(process.communicate())
+            self.fail(live_service.outcome(self, process))
 
     def end(self, process):
-        output, errors = process.communicate()
+        output, errors = live_service.outcome(self, process)
         # Processes end in any order.
         return Outcome(process.returncode, sorted(output.splitlines()), errors)
 
@@ -87,8 +87,8 @@ class EnvironmentsTest(unittest.TestCase):
                                   launcher=self.launcher)  # fmt: skip
 
     def check(self, command, processes=1, workload=None, errors=True, late_refusal=None):
-        """Runs the command three times. `workload`: what the recording says of whose the
-        processes are, given the recorded processes. `late_refusal`: the reason for which
+        """Runs the command three times. `workload`: checks the workload of each recorded
+        process, which is passed to it. `late_refusal`: the reason for which
         a running process is refused."""
         native = self.start(command)
         self.wait_until_ready(native, processes)
@@ -114,7 +114,7 @@ class EnvironmentsTest(unittest.TestCase):
             for end in service.events("end"):
                 self.assertEqual((end["dispatches"], end["dropped"]), (dispatches, 0))
             if workload is not None:
-                # The last one of each says the most.
+                # The last record of each process is the most complete.
                 for process in {p["stream"]: p for p in records["process"]}.values():
                     workload(process.get("workload", {}))
 
@@ -137,9 +137,9 @@ class EnvironmentsTest(unittest.TestCase):
     # --- containers and sandboxes ---
 
     def make_root(self):
-        """An empty root for a container, into which the machine's /usr and /etc are
+        """An empty root for a container, into which the machine's /usr and /etc are to be
         mounted. Returns these mounts, and the others that the program needs, each with
-        whether it may be written."""
+        a flag for write access."""
         root = self.folder / "root"
         for name in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var"):
             (root / name).mkdir(parents=True)
@@ -158,7 +158,7 @@ class EnvironmentsTest(unittest.TestCase):
                  "--cgroup-manager", "cgroupfs", "run", "--rm", "--network", "none",
                  "--cgroup-parent", self.group.name(),
                  "--env", "DISPATCHES_FOLDER"]  # fmt: skip
-        # Its defaults may be more than this machine allows.
+        # Podman's defaults may be more than this machine allows.
         words += ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
         for path, writable in mounts:
             words += ["--volume", f"{path}:{path}:{'rw' if writable else 'ro'}"]
@@ -187,8 +187,8 @@ class EnvironmentsTest(unittest.TestCase):
         self.check(self.podman(*options) + self.simgpu(self.program), workload=self.in_container)
 
     def test_nspawn(self):
-        """With the default seccomp filter, which denies munlock, for one."""
-        # No control group of it is left to tell whose the process is.
+        """With the default seccomp filter, which denies munlock, for example."""
+        # No control group of the container is left that would identify the workload.
         self.check(self.nspawn() + self.simgpu(self.program))
 
     def test_service_in_a_container(self):
@@ -253,7 +253,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
             ("slurmctld", "-D", "-f", folder / "slurm.conf"),
             ("slurmd", "-D", "-f", folder / "slurm.conf", "-N", host),
         ):  # fmt: skip
-            # A node's jobs are in its daemon's control group.
+            # The jobs of a node run in the control group of its daemon.
             server = monitoring.Server(self.group.within(*words), folder / f"{words[0]}.out")
             self.addCleanup(server.stop, signal.SIGTERM)
             if words[0] == "munged":
@@ -293,7 +293,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
         batch = shlex.join(str(word) for word in self.simgpu(self.program))
         submit = shlex.join(("sbatch", "--wait", "--array", "7", "--output", str(output),
                              "--wrap", f"exec {batch}"))  # fmt: skip
-        # It says the job's number, which differs.
+        # sbatch prints the job's number, which differs.
         self.check(["sh", "-c", f"{submit} >&2 && cat {shlex.quote(str(output))}"],
                    workload=in_array, errors=False)  # fmt: skip
         self.assertEqual(parts, [("2", "7"), ("3", "7")])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Targets that find little: memory that the machine does not promise, a memory control
-group at its limit, processors that threads of a real-time priority take. Each ends as
-natively, and what could not be recorded is counted.
+"""Targets that lack resources: memory that the machine does not promise, a memory control
+group at its limit, processors that real-time threads occupy. Each ends as it does
+natively, and operations that could not be recorded are counted.
 
 usage: scarcity_test.py BUILD_DIRECTORY
 """
@@ -22,13 +22,13 @@ from monitoring import eventually  # noqa: E402
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 VM = pathlib.Path("/proc/sys/vm")
 GIB = 1 << 30
-# The simulated GPU's memory is the machine's.
+# The simulated GPU's memory is memory of the machine.
 ROOM = 64 * GIB
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 def read(path):
-    """The text of a file; "" if there is none any more."""
+    """The text of a file; "" if the file is gone."""
     try:
         return pathlib.Path(path).read_text(encoding="utf-8")
     except OSError:
@@ -36,7 +36,7 @@ def read(path):
 
 
 def write(path, value):
-    """False where that is not allowed."""
+    """Writes a value to a file; False if that is not allowed."""
     try:
         pathlib.Path(path).write_text(str(value), encoding="ascii")
         return True
@@ -45,9 +45,9 @@ def write(path, value):
 
 
 class NoOvercommit:
-    """While it exists, the machine promises no more memory than it was told to have
-    (vm.overcommit_memory=2), and reserves all of that for root but some for other users:
-    the rest of the machine goes on. A process of its own restores everything, also if the
+    """While it exists, the machine promises no more memory than it is configured to have
+    (vm.overcommit_memory=2), and reserves most of that for root, and some for other users:
+    the rest of the machine works on. A separate process restores everything, even if the
     test is killed."""
 
     NAMES = ("overcommit_kbytes", "overcommit_ratio", "user_reserve_kbytes",
@@ -64,7 +64,7 @@ class NoOvercommit:
             os.close(self._alive)
             os.read(wait, 1)
             for name, value in before.items():
-                # Of the first two, the one that is set makes the other 0.
+                # Setting one of the first two makes the other one 0.
                 if value != "0" or not name.startswith("overcommit"):
                     write(VM / name, value)
             write(VM / "overcommit_memory", mode)
@@ -74,7 +74,7 @@ class NoOvercommit:
                       and write(VM / "overcommit_memory", 2))  # fmt: skip
 
     def leave(self, room):
-        """So many bytes more than now are promised to users; less than 0: none."""
+        """Lets users be promised so many more bytes than now; less than 0: none."""
         promised = int(re.search(r"^Committed_AS: +(\d+)", read("/proc/meminfo"),
                                  re.MULTILINE)[1])  # fmt: skip
         return (write(VM / "overcommit_kbytes", promised + self.ROOTS_KIB)
@@ -86,8 +86,8 @@ class NoOvercommit:
 
 
 class FullGroup:
-    """A memory control group of version 1 that is full of what the kernel remembers of
-    files, which makes room as it is needed."""
+    """A memory control group of version 1 that is full of page cache, which the kernel
+    gives up when memory is needed."""
 
     BYTES = 256 << 20
 
@@ -104,12 +104,12 @@ class FullGroup:
             file.truncate(2 * self.BYTES)
 
     def within(self, *words):
-        """A command that runs in it when it has reached its limit."""
+        """A command that runs in the group once the group has reached its limit."""
         return ["sh", "-c", 'echo 0 >"$0"/cgroup.procs && cat "$1" >/dev/null && shift && exec "$@"',
                 self.path, self._file, *words]  # fmt: skip
 
     def reached(self):
-        """How often the limit was reached."""
+        """The number of times that the limit was reached."""
         return int(read(self.path / "memory.failcnt"))
 
     def remove(self):
@@ -120,7 +120,7 @@ class FullGroup:
 class ScarcityTest(unittest.TestCase):
     def setUp(self):
         live_service.set_up(self, "scarcity")
-        # Where every user may go.
+        # A folder that every user can reach.
         self.programs = self.folder / "programs"
         shutil.copytree(BUILD / "tests/simgpu/lib", self.programs / "lib", symlinks=True)
         for path in ("tests/simgpu/simgpu-run", "tests/targets/hsa_dispatch",
@@ -133,11 +133,16 @@ class ScarcityTest(unittest.TestCase):
     def start(self, *words):
         return live_service.start(self, *words, stderr=subprocess.PIPE)
 
+    def await_end(self, process):
+        """Waits for the end, and leaves what the process has written in its pipes."""
+        if not eventually(lambda: process.poll() is not None, seconds=120):
+            self.fail(f"{process.args} does not end")
+
     def check(self, run):
-        """Calls `run` natively and under a service, with a function that tells whether
-        the process may go on; it returns an ended process. Returns what was dropped."""
+        """Calls `run` natively and under a service, with a function that returns whether
+        the process may continue; `run` returns an ended process. Returns the drops."""
         def end(process):
-            output, errors = process.communicate()
+            output, errors = live_service.outcome(self, process)
             self.assertIn("result=ok", output, errors)
             return process.returncode, errors, int(re.search(r"dispatches=(\d+)", output)[1])
 
@@ -161,7 +166,7 @@ class ScarcityTest(unittest.TestCase):
             self.skipTest("vm.overcommit_memory cannot be set")
         return scarce
 
-    def test_what_is_promised_suffices(self):
+    def test_promised_memory_suffices(self):
         self.no_overcommit()
 
         def run(_):
@@ -169,13 +174,13 @@ class ScarcityTest(unittest.TestCase):
 
         self.assertEqual(self.check(run), 0)
 
-    def test_nothing_more_is_promised(self):
-        """From when all of its threads dispatch, each into a ring that has to grow."""
+    def test_no_more_memory_is_promised(self):
+        """From the time when all threads dispatch, each into a ring that has to grow."""
         scarce = self.no_overcommit()
         threads = 4
 
         def dispatch(pid):
-            """They sleep between dispatches."""
+            """True if all threads dispatch: they sleep between dispatches."""
             texts = map(read, pathlib.Path(f"/proc/{pid}/task").glob("*/status"))
             return sum(re.search(r"^Name:\thsa_busy$", text, re.MULTILINE) is not None and
                        int(re.search(r"^voluntary.*:\t(\d+)", text, re.MULTILINE)[1]) > 20
@@ -187,7 +192,7 @@ class ScarcityTest(unittest.TestCase):
             self.assertTrue(eventually(lambda: dispatch(process.pid)))
             self.assertTrue(eventually(lambda: is_ready(process.pid)))
             self.assertTrue(scarce.leave(-GIB))
-            process.wait()
+            self.await_end(process)
             self.assertTrue(scarce.leave(ROOM))
             return process
 
@@ -196,7 +201,7 @@ class ScarcityTest(unittest.TestCase):
     # --- a full memory control group ---
 
     def test_a_memory_control_group_at_its_limit(self):
-        # Where a file system keeps its files in memory, that is not given back.
+        # A file system that keeps its files in memory does not give that memory back.
         group = FullGroup(BUILD / "tests")
         self.addCleanup(group.remove)
         if not group.valid:
@@ -207,7 +212,7 @@ class ScarcityTest(unittest.TestCase):
 
         def run(_):
             process = self.start(*command)
-            process.wait()
+            self.await_end(process)
             reached.append(group.reached())
             return process
 
@@ -218,8 +223,8 @@ class ScarcityTest(unittest.TestCase):
     # --- real-time priorities ---
 
     def test_real_time_threads_that_share_a_ring(self):
-        """Half of the threads, and all of them on one processor, where one that waits
-        without sleeping would wait for ever."""
+        """Half of the threads share it, all on one processor, where a thread that waits
+        without sleeping would wait forever."""
         done = subprocess.run(["chrt", "-f", "1", "true"], capture_output=True, check=False)
         if done.returncode != 0:
             self.skipTest("no real-time priority")
@@ -237,7 +242,7 @@ class ScarcityTest(unittest.TestCase):
                 if tid % 2 == 0:
                     os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(1))
             go_on.touch()
-            process.wait()
+            self.await_end(process)
             return process
 
         self.check(run)

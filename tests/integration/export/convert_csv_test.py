@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads csv outputs with python3's own reader: every value has to be that of the dump.
+"""Reads csv outputs with python3's own reader: every value must equal the dump's.
 
 usage: convert_csv_test.py ROCATTACH MAKE_RECORDING
 """
@@ -125,7 +125,7 @@ class CsvTest(ConvertTestCase):
                          for row in self.rows(process, domain + "_api_trace")}
             launched = collections.Counter(
                 functions.get(row["Correlation_Id"]) for row in self.rows(process, "kernel_trace"))
-            # A tenth has a call; the call of every second one made another one.
+            # A tenth of the dispatches has a call, every second one with a nested call.
             tenth = DISPATCHES // 10
             self.assertEqual(launched, {None: DISPATCHES - tenth, "hipLaunchKernel": tenth // 2,
                                         "hsa_signal_store_screlease": tenth // 2})
@@ -200,7 +200,7 @@ class CsvTest(ConvertTestCase):
             [gpu[key] for key in ("Lds_Size_In_Kb", "Hive_Id", "Gpu_Id", "Model_Name")],
             ["64", str((1 << 64) - 1), "50000", "aldebaran"])
         self.assertEqual(rows[2]["Lds_Size_In_Kb"], "0")
-        # What the runtime says.
+        # Properties that the runtime reports.
         limits = ["Family_Id", "Workgroup_Max_Size", "Grid_Max_Size"] + [
             f"{what}_Max_Dim_{axis}" for what in ("Workgroup", "Grid") for axis in "XYZ"]
         self.assertEqual(

@@ -45,7 +45,7 @@ class FollowTest(ConvertTestCase):
         rows = 0
         while time.monotonic() < deadline:
             try:
-                # Not created by the reader.
+                # The reader must not create the file.
                 uri = f"file:{self.path(process, 'results.db')}?mode=rw"
                 with sqlite3.connect(uri, uri=True) as db:
                     (rows,) = db.execute("SELECT count(*) FROM kernels").fetchone()
@@ -58,7 +58,7 @@ class FollowTest(ConvertTestCase):
         return rows
 
     def test_outputs_are_complete_when_their_process_has_ended(self):
-        """One process after the other, in a recording that is being made."""
+        """One process after the other ends, in a recording that is being made."""
         one, two = (os.path.join(self.out, name) for name in ("one.rwa", "two.rwa"))
         for seed, path in enumerate((one, two)):
             subprocess.run([PROGRAMS.make_recording, path, str(seed), "300", "1"], check=True)
@@ -66,7 +66,7 @@ class FollowTest(ConvertTestCase):
             first = file.read()
         with open(two, "rb") as file:
             second = file.read()
-        last = first.rindex(b"RAW\xf1")  # the frame that says that it has ended
+        last = first.rindex(b"RAW\xf1")  # the end frame
         growing = os.path.join(self.out, "growing.rwa")
         out = os.path.join(self.out, "out")
         with open(growing, "wb") as file:
@@ -94,8 +94,8 @@ class FollowTest(ConvertTestCase):
                 file.write(first[last:])
             output, errors = follower.communicate(timeout=30)
             self.assertEqual((follower.returncode, output, errors), (0, "", ""))
-        # A later process with the same number has outputs of its own, and what exists is
-        # not an obstacle for the others.
+        # A later process with the same process ID has outputs of its own, and existing
+        # outputs do not prevent the others.
         with open(growing, "wb") as file:
             file.write(first + second)
         done = run("convert", growing, "-f", "json", "--when-ended", "-d", out, "-o", "x")

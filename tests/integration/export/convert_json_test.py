@@ -133,7 +133,7 @@ class JsonTest(ConvertTestCase):
                             shifts.add(record[key] - value)
                         elif key != "linked_id":
                             self.assertEqual(record[key], value, (kind, key))
-                # The ids of a kind are those of the recording, or all have this added.
+                # The ids of one kind are the recording's, or have OTHER_COUNT added to all.
                 self.assertLess(len(shifts), 2, kind)
                 self.assertLessEqual(shifts, {0, OTHER_COUNT}, kind)
             ids = lambda *kinds: {r["correlation_id"] for kind in kinds for r in got[kind]}

@@ -20,7 +20,7 @@ from export_testing import (
     stream_name,
 )
 
-# The columns of the views that other tools read, from version 3.0.0 on. (2:…) is there
+# The columns of the views that other tools read, from version 3.0.0 on. (2:…) exists
 # from version 3.0.2 on.
 AGENT = "agent_abs_index agent_log_index agent_type_index agent_type"
 COUNTED = (
@@ -204,7 +204,7 @@ class RocpdTest(ConvertTestCase):
                 self.assertEqual(row[2], math.prod(d["grid"]))
                 self.assertEqual(row[9], process.kernel(d)["display_name"])
                 self.assertEqual(row[13], v["counter"])
-                self.assertAlmostEqual(row[14], v["sum"], 6)  # of instances, added up
+                self.assertAlmostEqual(row[14], v["sum"], 6)  # the sum over instances
                 self.assertEqual(row[16:], (d["linked_id"], process.pid))
 
     def test_rocpd_describes_counters(self):
@@ -239,7 +239,7 @@ class RocpdTest(ConvertTestCase):
                          c["correlation_id"], c["ancestor_id"], c.get("text"))
                         for c in sorted(process.calls, key=lambda c: c["correlation_id"])]
                 self.assertEqual(got, want)
-                # What readers join: nothing that is not a launch.
+                # Readers join these: only launches may match.
                 got = db.execute(
                     "SELECT r.id, k.dispatch_id FROM regions_and_samples r JOIN kernels k "
                     "ON k.stack_id = r.stack_id ORDER BY k.dispatch_id").fetchall()
@@ -253,7 +253,7 @@ class RocpdTest(ConvertTestCase):
                 (samples,) = db.execute(
                     "SELECT count(*) FROM samples WHERE category = 'DEVICE_COUNTERS'").fetchone()
                 self.assertEqual(samples, len({s["sample_id"] for s in process.of["sample"]}))
-                # Readers take what is more than "{}" for an object with a message.
+                # Readers expect a message in any object other than "{}".
                 for table in ("regions", "samples"):
                     for (extdata,) in db.execute(f"SELECT DISTINCT extdata FROM {table}"):
                         self.assertTrue(extdata == "{}" or "message" in json.loads(extdata))

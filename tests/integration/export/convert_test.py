@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Names of outputs, and inputs and outputs that are not as they should be.
+"""Names of outputs, and defective inputs and outputs.
 
 usage: convert_test.py ROCATTACH MAKE_RECORDING
 """
 
+import array
 import collections
 import csv
+import fcntl
+import glob
 import gzip
 import json
 import os
@@ -16,7 +19,7 @@ import socket
 import sqlite3
 import struct
 import subprocess
-import time
+import termios
 
 from export_testing import DISPATCHES, PROCESSES, PROGRAMS, ConvertTestCase, main, run
 
@@ -35,7 +38,7 @@ def crc32c(content):
 
 
 def frames(content):
-    """Where the frames begin."""
+    """The offsets at which frames begin."""
     at = 0
     while at < len(content):
         assert content[at : at + 4] == b"RAW\xf1"
@@ -45,7 +48,7 @@ def frames(content):
 
 
 def with_newer_frames(content, share):
-    """The recording with so many of its last frames of the next version."""
+    """The recording, with this share of its frames, the last ones, of the next version."""
     out = bytearray(content)
     for at in frames(content):
         if at >= len(out) * (1 - share):
@@ -55,13 +58,25 @@ def with_newer_frames(content, share):
 
 
 def until_a_process_ends(content):
-    """The recording up to the first frame that is the last one of its stream."""
+    """The recording before the first frame that is the last one of its stream."""
     return content[: next(at for at in frames(content) if content[at + 7] & 2)]
 
 
 def files_below(directory):
     return [os.path.join(folder, name) for folder, _, names in os.walk(directory)
             for name in names]
+
+
+def waits_for_more(process):
+    """True if it has read all of its standard input, a pipe, and none of its threads
+    runs."""
+    unread = array.array("i", [0])
+    fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
+    states = []
+    for path in glob.glob(f"/proc/{process.pid}/task/*/stat"):
+        with open(path, encoding="utf-8", errors="replace") as stat:
+            states.append(stat.read().rpartition(")")[2].split()[0])
+    return unread[0] == 0 and set(states) == {"S"}
 
 
 class ConvertTest(ConvertTestCase):
@@ -74,7 +89,7 @@ class ConvertTest(ConvertTestCase):
             self.assertTrue(os.path.exists(name), name)
 
     def test_keys_are_not_asked_of_this_machine(self):
-        """The process with the recorded number may be any one here."""
+        """On this machine the recorded process ID may belong to any process."""
         small = os.path.join(self.out, "small.rwa")
         subprocess.run([PROGRAMS.make_recording, small, "3", "20"], check=True)
         done = run("convert", small, "-f", "csv", "-d", self.out, "-o", "%pgid%-%psid%")
@@ -126,7 +141,7 @@ class ConvertTest(ConvertTestCase):
                     self.assertEqual(done.stdout, "")
 
     def test_recordings_of_a_newer_version(self):
-        """Nothing is guessed of frames that are not known."""
+        """The contents of unknown frames are not guessed."""
         with open(self.recording, "rb") as file:
             content = file.read()
         newer = os.path.join(self.out, "newer.rwa")
@@ -136,7 +151,7 @@ class ConvertTest(ConvertTestCase):
             with self.subTest(part="the second half", format=format_):
                 done = self.convert(format_, "--force", status=1, recording=newer)
                 self.assertRegex(done.stderr, r"lacks .*\d frames of a newer version")
-                # Counters may all be in the second half.
+                # All counters may be in the second half.
                 self.assertTrue(done.stdout or format_ == "compute-workload")
         with open(newer, "wb") as file:
             file.write(with_newer_frames(content, 1))
@@ -231,13 +246,10 @@ class ConvertTest(ConvertTestCase):
         ) as convert:
             convert.stdin.write(part)
             convert.stdin.flush()
-            deadline = time.monotonic() + 30
             first = self.path(self.processes[0], "kernel_trace.csv.partial")
-            while time.monotonic() < deadline and not (
-                os.path.exists(first) and os.path.getsize(first) > 0
-            ):
-                time.sleep(0.05)
-            time.sleep(0.5)  # until it waits for more
+            self.await_true(lambda: os.path.exists(first) and os.path.getsize(first) > 0,
+                            "the first rows")
+            self.await_true(lambda: waits_for_more(convert), "it to wait for more data")
             convert.send_signal(signal.SIGINT)
             self.assertEqual(convert.wait(30), 1)
             self.assertIn(b"interrupted", convert.stderr.read())
@@ -252,7 +264,7 @@ class ConvertTest(ConvertTestCase):
             self.assertGreater(db.execute("SELECT count(*) FROM kernels").fetchone()[0], 0)
 
     def check_interrupted(self):
-        """What is written at the end has what was read."""
+        """The outputs written at the end contain the records that were read."""
         first = self.processes[0]
         with open(self.path(first, "results.json.partial"), encoding="utf-8") as file:
             (tool,) = json.load(file)["rocprofiler-sdk-tool"]
@@ -292,7 +304,7 @@ class ConvertTest(ConvertTestCase):
                 os.mkdir(self.out)
 
     def test_full_disk_costs_rocpd_one_transaction(self):
-        """Others were committed, and can be queried."""
+        """The others were committed, and can be queried."""
         dispatches = 120_000
         large = os.path.join(self.out, "large.rwa")
         subprocess.run([PROGRAMS.make_recording, large, "1", str(dispatches)], check=True)
@@ -345,7 +357,7 @@ class ConvertTest(ConvertTestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("cvs", done.stderr)
 
-    def test_what_cannot_be_followed(self):
+    def test_formats_that_cannot_be_followed_are_refused(self):
         for format_ in FORMATS:
             if format_ in FOLLOWED:
                 continue

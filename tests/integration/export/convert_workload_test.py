@@ -50,7 +50,7 @@ class WorkloadTest(ConvertTestCase):
         self.convert("compute-workload")
         process = self.processes[0]
         _, machine, configuration = self.workload(self.path(process, "workload"))
-        # What the analysis fails without.
+        # The analysis fails without these.
         for key in ("se_per_gpu pipes_per_gpu cu_per_gpu simd_per_cu sqc_per_gpu "
                     "lds_banks_per_cu cur_sclk cur_mclk max_sclk max_mclk max_waves_per_cu "
                     "num_hbm_channels total_l2_chan num_xcd wave_size").split():

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import yaml
@@ -174,6 +175,14 @@ class Recorded:
 
 
 class ConvertTestCase(unittest.TestCase):
+    def await_true(self, condition, what):
+        """Waits until the condition is true."""
+        deadline = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail(f"waited in vain for {what}")
+            time.sleep(0.05)
+
     """A made-up recording, and what the dump says of it."""
 
     @classmethod

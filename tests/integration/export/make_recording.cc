@@ -1,10 +1,10 @@
-// Writes a made-up recording with records of all kinds, from a seed: what the tests and
-// benchmarks of exports convert.
+// Writes a synthetic recording with records of all kinds from a seed. The tests and
+// benchmarks of exports convert it.
 //   make_recording FILE SEED DISPATCHES [PROCESSES [NAME]]
-// Copies, API calls, calls that launch dispatches and counted dispatches are a tenth of
-// the dispatches each, memory a hundredth, samples a thousandth. With one process everything is regular, as for benchmarks; with more,
-// names and times are as hostile as a process can make them. NAME is one more kernel.
-// The variable MAKE_RECORDING_SLOWER makes kernels run so many times as long.
+// For every ten dispatches there are a counted one, a call that launches one, a copy
+// and an API call, for a hundred a memory record, for a thousand a sample. With one
+// process all is regular, for benchmarks; with more, names and times are as hostile as
+// possible. NAME is one more kernel. MAKE_RECORDING_SLOWER multiplies kernels' times.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t kBegin = 5'000'000'000'000;
 
-// Functions, as in the numbers of their domains.
+// Functions, by their numbers in their domains.
 constexpr uint16_t kHsaSignalStore = 1, kHipMalloc = 1, kHipLaunchKernel = 2,
                    kHipPushCallConfiguration = 768, kRoctxMark = 1, kRoctxRangePush = 2,
                    kRoctxRangePop = 3, kNcclAllReduce = 3;
@@ -63,8 +63,8 @@ class Process {
     AddEntries();
   }
 
-  // `calls_first`: calls are recorded when they return, and dispatches when they have
-  // completed, so either may come first.
+  // `calls_first`: the calls precede the dispatches. Calls are recorded when they
+  // return, and dispatches when they complete, so both orders occur.
   void AddDispatches(size_t count, bool calls_first) {
     std::vector<rocattach_dispatch> records(count);
     std::vector<CounterRecord> values;
@@ -87,7 +87,7 @@ class Process {
       r.workgroup_y = r.workgroup_z = 1;
       r.lds_bytes = Below(3) * 300;
       r.scratch_bytes = Below(2) * 16;
-      // Every process also has dispatches of HIP streams, the default one among them.
+      // Every process also has dispatches of HIP streams, including the default stream.
       r.packet_index =
           correlation_ % 3 == 0 ? PacketIndexOf(1 + Below(4)) : correlation_;
       if (hostile_ && Below(50) == 0) {
@@ -220,11 +220,11 @@ class Process {
     exit(1);
   }
 
-  // A number from 0 to limit - 1.
+  // Returns a number from 0 to limit - 1.
   uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
 
-  // The call that submitted a dispatch; of every second one, with a call inside of it
-  // that did.
+  // Adds the call that submitted a dispatch; for every second one also a nested call
+  // that submitted it.
   void AddLaunch(const rocattach_dispatch& dispatch, std::vector<ApiCallRecord>* out) {
     ApiCallRecord launch;
     launch.session = 1;
@@ -264,7 +264,7 @@ class Process {
                        : absl::StrCat("phase ", Below(5));
   }
 
-  // What the kernel driver says of it.
+  // Adds properties that the kernel driver reports for the agent.
   static void AddProperties(v1::Agent* agent) {
     agent->set_model_name("aldebaran");
     agent->set_family_id(141);
@@ -321,7 +321,7 @@ class Process {
       if (id == 2) AddProperties(&agent);
       Check(writer_->AddAgent(stream_, agent));
     }
-    for (uint32_t i = 0; i < 2; ++i) {  // of three: one has ended unseen
+    for (uint32_t i = 0; i < 2; ++i) {  // a third one ended unseen
       v1::Thread thread;
       thread.set_tid(pid_ + i);
       thread.set_name(i == 0 ? "app" : "loader, \"second\"");
@@ -393,7 +393,7 @@ class Process {
     }
   }
 
-  // The values of single instances, whose sum is that of the counter.
+  // Adds values of single instances, whose sum is the counter's.
   static void AddInstances(CounterRecord* r) {
     auto each = std::make_shared<std::vector<CounterInstance>>();
     for (uint32_t i = 0; i < r->instances; ++i) {
@@ -440,7 +440,7 @@ int Main(int argc, char** argv) {
         writer.get(), i, seed, count > 1, name,
         slower == nullptr ? 1 : static_cast<uint64_t>(atoll(slower))));
   }
-  // Several pieces even of a small recording.
+  // Even a small recording is written in several pieces.
   const size_t largest = std::clamp<size_t>(dispatches / 4, 1, 10'000);
   size_t number = 0;
   for (size_t done = 0; done < dispatches; done += largest, ++number) {

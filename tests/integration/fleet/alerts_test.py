@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The alert rules on what a real service exposes: every counter that a rule looks at is
-there before its first event, and its first event fires the rule. The events that matter
-most are provoked.
+"""The alert rules on the series that a real service exposes: every counter in a rule is
+there before its first event, and its first event fires the rule. The most important
+events are provoked.
 
 usage: alerts_test.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
@@ -38,16 +38,16 @@ RULE = re.compile(r"- alert: (\w+)\n +expr: (.*)")
 COUNTER = re.compile(r"increase\((\w+)(?:\{([^}]*)\})?\[")
 
 
-# Filters of system calls, as sock_filter has them: a test that kills where it is equal.
+# System call filters, as sock_filter: a comparison, which kills if the values are equal.
 LOAD, EQUAL, GREATER, RETURN = 0x20, 0x15, 0x25, 0x06
 KILL, ALLOW = 0x80000000, 0x7FFF0000
 MEMFD_CREATE, FTRUNCATE = 319, 77
 SECOND_ARGUMENT = 24
-# Recognised before anything is written to the process.
+# Recognised by the injector before anything is written to the process.
 FORBIDS_MEMFDS = [
     (LOAD, 0, 0, 0), (EQUAL, 0, 1, MEMFD_CREATE), (RETURN, 0, 0, KILL), (RETURN, 0, 0, ALLOW)
 ]  # fmt: skip
-# Kills at a size that only the collector's memory has: nobody can know that.
+# Kills at a size that only the collector's memory has, which cannot be known beforehand.
 KILLS_AT_THE_COLLECTOR = [
     (LOAD, 0, 0, 0), (EQUAL, 0, 3, FTRUNCATE), (LOAD, 0, 0, SECOND_ARGUMENT),
     (GREATER, 0, 1, 16 << 20), (RETURN, 0, 0, KILL), (RETURN, 0, 0, ALLOW)
@@ -61,7 +61,7 @@ class FilterProgram(ctypes.Structure):
 
 
 def set_filter(steps):
-    """Of the calling process, which is about to run another program."""
+    """Sets a filter for this process, which is about to run another program."""
     libc = ctypes.CDLL(None, use_errno=True)
     code = b"".join(struct.pack("<HBBI", *step) for step in steps)
     program = FilterProgram(len(steps), code)
@@ -72,7 +72,7 @@ def set_filter(steps):
 
 
 def missing():
-    """Why the test cannot run here; "" if it can."""
+    """The reason why the test cannot run here; "" if it can."""
     if programs := monitoring.missing_programs("promtool", "setpriv"):
         return f"{', '.join(programs)}: not installed; scripts/setup installs what is missing"
     if os.geteuid() != 0:
@@ -89,7 +89,7 @@ def samples(page):
 
 
 def selected(series, name, matchers):
-    """Those of `series` that a selector of PromQL selects."""
+    """The entries of `series` that a PromQL selector selects."""
     holds = {
         "=": lambda value, text: value == text,
         "!=": lambda value, text: value != text,
@@ -147,7 +147,7 @@ class AlertsTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="rocattach-alerts.")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        # Where no process is in it, nothing happens.
+        # Nothing happens while no process is in the group.
         self.group = monitoring.unified_control_groups() / f"rocattach-alerts-{os.getpid()}"
         self.group.mkdir()
         self.addCleanup(lambda: eventually(self.remove_group))
@@ -158,11 +158,11 @@ class AlertsTest(unittest.TestCase):
         try:
             self.group.rmdir()
         except OSError:
-            return False  # a process is being ended
+            return False  # a process is still ending
         return True
 
     def start_service(self, *options):
-        """One that has windows for the group only."""
+        """Starts a service that has windows for the group only."""
         service = monitoring.Server(
             [WATCH, "--auto", "--json", "--collector", COLLECTOR, "--cgroup", self.group,
              "--socket", self.folder / "control.sock", "-d", self.folder, "-o", "run",
@@ -183,14 +183,14 @@ class AlertsTest(unittest.TestCase):
             return samples(page.read().decode())
 
     def run_in_group(self, steps=()):
-        """A GPU program in the group, under this filter; returns its status."""
+        """Runs a GPU program in the group, under this filter; returns its status."""
 
         def prepare():
             (self.group / "cgroup.procs").write_text(str(os.getpid()))
             if steps:
                 set_filter(steps)
 
-        # The simulated GPU does without what the filter forbids.
+        # The simulated GPU does not need the calls that the filter forbids.
         done = subprocess.run(PROGRAM, preexec_fn=prepare, capture_output=True,
                               env={**os.environ, "SIMGPU_MEMFD": "0"},
                               check=False)  # fmt: skip
@@ -219,7 +219,7 @@ class AlertsTest(unittest.TestCase):
                               capture_output=True, text=True, check=False)  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    # Each is the first event of its kind in the life of a service.
+    # Each event is the first of its kind in the life of a service.
     def test_provoked_events_fire_their_alerts(self):
         watched = {"RocattachWindowsRefused", "RocattachTargetsDieDuringAttach",
                    "RocattachWindowsMissed"}  # fmt: skip
@@ -229,7 +229,7 @@ class AlertsTest(unittest.TestCase):
         self.assertEqual(self.run_in_group(KILLS_AT_THE_COLLECTOR), -signal.SIGSYS)
         died = self.scrape_until_counted(self.service, reason="died-during-attach")
         self.service.stop(signal.SIGTERM)
-        # What is not held cannot be attached to.
+        # A process that is not held cannot be attached to.
         service = self.start_service("--hold", "none")
         second_start = self.scrape(service)
         self.assertEqual(self.run_in_group(), 0)
@@ -266,13 +266,13 @@ class AlertsTest(unittest.TestCase):
             })  # fmt: skip
         self.run_promtool(tests)
 
-    def test_other_rules_look_at_what_is_there(self):
+    def test_other_rules_use_series_that_exist(self):
         names = {name for name, _ in self.series}
         for alert, expr in RULE.findall(RULES.read_text(encoding="utf-8")):
             for name in re.findall(r"\brocattach_\w+", expr):
                 self.assertIn(name, names, alert)
 
-    # What the other tests of rules are fed with.
+    # The other tests of the rules use these series as input.
     def test_the_example_series_are_exposed(self):
         text = RULES.with_name("rocattach.rules.test.yml").read_text(encoding="utf-8")
         for name, labels in re.findall(r"- series: (rocattach_\w+_total)\{([^}]*)\}", text):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Two services, as on two machines: each has a network and control groups of its own. A
-real Prometheus scrapes both over the network and forwards what it gets to a real
-VictoriaMetrics. What queries there say of each pod is what the simulated GPU has run.
+"""Two services, as on two machines: each has its own network and control groups. A
+real Prometheus scrapes both over the network and forwards the samples to a real
+VictoriaMetrics. Queries there return for each pod what the simulated GPU has run.
 
 usage: two_nodes_test.py BUILD_DIRECTORY
 """
@@ -18,6 +18,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import live_service  # noqa: E402
 import monitoring  # noqa: E402
 from monitoring import eventually  # noqa: E402
 
@@ -28,8 +29,8 @@ SIMGPU_RUN = BUILD / "tests/simgpu/simgpu-run"
 TARGET = BUILD / "tests/targets/hsa_dispatch"
 METRICS_PORT = 9410
 
-# The pods of both nodes: how many processes, how long each of their kernels takes, and
-# how many each process runs. All processes of a node use its only GPU.
+# The pods of both nodes: number of processes, duration of each of their kernels, and
+# number of kernels per process. All processes of a node use its only GPU.
 Pod = collections.namedtuple("Pod", "node name uid processes kernel_ns dispatches")
 PODS = (
     Pod("a", "train-0", "0f3c1a2b-1234-4abc-9def-00112233aa01", 5, 200_000, 600),
@@ -37,12 +38,12 @@ PODS = (
     Pod("b", "train-1", "0f3c1a2b-1234-4abc-9def-00112233bb01", 2, 300_000, 390),
 )
 NAMESPACE = "research"
-# Of each pod of a node.
+# The containers of each pod, by node.
 CONTAINERS = {"a": "ab", "b": "c"}
 ROUNDS = 3
 
-# Of each process the highest value that was ever scraped; the labels of a process
-# become more when its workload is known.
+# The highest value that was ever scraped of each process: a process gets additional
+# labels when its workload is known.
 OF_PROCESSES = "max by (instance, pid) (max_over_time({metric}[1h]))"
 PER_POD = (
     "sum by (pod) (" + OF_PROCESSES + " * on (instance, pid) group_left (pod) "
@@ -52,7 +53,7 @@ PER_POD = (
 
 
 def missing():
-    """Why the test cannot run here; "" if it can."""
+    """The reason why the test cannot run here; "" if it can."""
     programs = monitoring.missing_programs(
         "ip", "nsenter", "setpriv", "prometheus", "victoria-metrics"
     )
@@ -72,13 +73,13 @@ def ip(*words):
 
 
 class Network:
-    """A network namespace that a pair of virtual Ethernet devices connects with ours."""
+    """A network namespace that a pair of virtual Ethernet devices connects to ours."""
 
     def __init__(self, name, number):
         self.name = f"rocattach-{os.getpid()}-{name}"
         # Interfaces have names of at most 15 characters.
         ours, theirs = f"rwa{os.getpid() % 10**8}{name}0", f"rwa{os.getpid() % 10**8}{name}1"
-        # Of the addresses for tests between networks (RFC 2544).
+        # One of the networks reserved for tests between networks (RFC 2544).
         network = f"198.18.{os.getpid() % 256}"
         self.address = f"{network}.{4 * number + 2}"
         ip("netns", "add", self.name)
@@ -93,7 +94,7 @@ class Network:
             raise
 
     def within(self, *words):
-        """A command that runs in it. Unlike `ip netns exec` this leaves /sys, with the
+        """A command that runs there. Unlike `ip netns exec` this leaves /sys, with the
         control groups, as it is."""
         return ["nsenter", f"--net=/run/netns/{self.name}", *words]
 
@@ -135,14 +136,14 @@ class Node:
                 (containers / log).symlink_to(folder / "0.log")
 
     def ready(self):
-        """What the service has said when it was ready; None if it is not."""
+        """The event that the service printed when it was ready; None if it is not."""
         for line in self.service.log_text().splitlines():
             if line.startswith("{") and (event := json.loads(line))["event"] == "ready":
                 return event
         return None
 
     def start(self, pod, container, statistics):
-        """A process of a pod, in a group with the name that the kubelet gives it."""
+        """Starts a process of a pod, in a group named as the kubelet would name it."""
         group = self.group / "kubepods" / f"pod{pod.uid}" / (container * 64)
         group.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
@@ -166,7 +167,7 @@ class TwoNodesTest(unittest.TestCase):
         reason = missing()
         if reason:
             self.skipTest(reason)
-        # As the other tests do that watch only a control group: see
+        # The other tests that watch only a control group take this lock as well: see
         # tests/integration/watch/isolation.h.
         path = pathlib.Path(tempfile.gettempdir()) / "rocattach-tests.lock"
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -226,14 +227,14 @@ class TwoNodesTest(unittest.TestCase):
                     (pod, self.nodes[pod.node].start(pod, container, statistics / pod.uid))
                 )
         for pod, process in processes:
-            output, _ = process.communicate()
+            output, _ = live_service.outcome(self, process)
             self.assertEqual(process.returncode, 0, output)
             self.assertRegex(output, rf"\bdispatches={pod.dispatches}\b")
         return {pod.name: self.truth(pod, statistics / pod.uid) for pod in PODS}
 
     def truth(self, pod, path):
-        """What the simulated GPU says of a pod. It also runs the kernels by which the
-        runtime loads code objects: they are no work of the program's, and not recorded."""
+        """What the simulated GPU reports for a pod. It also runs the kernels by which the
+        runtime loads code objects: they are not the program's work, and not recorded."""
         text = path.read_text(encoding="ascii")
         ran = sum(int(n) for n in re.findall(r"\bdispatches=(\d+)", text))
         kernel_ns = [int(n) for n in re.findall(r"\bkernel_ns=(\d+)", text)]
@@ -264,7 +265,7 @@ class TwoNodesTest(unittest.TestCase):
         self.assertEqual(seconds.keys(), truth.keys())
         for pod, (_, expected) in truth.items():
             self.assert_within_a_percent(seconds[pod], expected, pod)
-        # A GPU that pods share: its own time is the sum over them.
+        # The time of a GPU that pods share is the sum over the pods.
         for name, node in self.nodes.items():
             expected = sum(truth[pod.name][1] for pod in PODS if pod.node == name)
             gpu = victoria.query(

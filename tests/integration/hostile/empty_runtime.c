@@ -1,4 +1,4 @@
-/* An HSA runtime that does nothing: what an attach window costs, and no more. */
+/* An HSA runtime that does nothing, so only the attach window costs anything. */
 #include <stdint.h>
 
 static volatile uint64_t calls;

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "tests/places.h"
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {

@@ -1,5 +1,5 @@
-// A live service, an honest user's process beside it, and an adversary with another
-// user id: what the service used, and what the neighbour lost.
+// A live service, an honest user's process next to it, and an adversary with another
+// user ID. Shows what the service used, and what the neighbour lost.
 #ifndef ROCATTACH_TESTS_INTEGRATION_HOSTILE_HOSTILE_HARNESS_H_
 #define ROCATTACH_TESTS_INTEGRATION_HOSTILE_HOSTILE_HARNESS_H_
 
@@ -19,10 +19,10 @@ namespace rocattach::testing_support {
 inline constexpr uid_t kAdversaryUid = 65534;
 inline constexpr uid_t kHonestUid = 65533;
 
-// What the service may use, whoever attacks it.
+// Limit on the service's memory, under every attack.
 inline constexpr uint64_t kMaxServiceRss = 64ull << 20;
 
-// What a process uses, as /proc tells it.
+// Resources that a process uses, according to /proc.
 struct ProcessUse {
   uint64_t rss_bytes = 0;       // now
   uint64_t peak_rss_bytes = 0;  // since its start
@@ -30,33 +30,33 @@ struct ProcessUse {
   int descriptors = 0;
   int threads = 0;
 };
-// All zeros if it is gone.
+// Returns all zeros if the process is gone.
 ProcessUse MeasureProcess(pid_t pid);
 
 // The path of an adversary's program, built in this folder.
 std::string HostileProgram(const std::string& name);
 
-// A runtime whose hsa_init does nothing, as the adversary's programs find it: the copy
-// of it, where they run as copies.
+// Path of a runtime whose hsa_init does nothing, as the adversary's programs find it:
+// the path of its copy if the programs are run as copies.
 std::string EmptyRuntime();
 
 // A service with --auto, watched from outside.
 class LiveService {
  public:
   explicit LiveService(std::vector<std::string> arguments = {"--auto"});
-  // Did it come up?
+  // True if it has started.
   bool ready() const { return watcher_->ready(); }
   pid_t pid() const { return watcher_->pid(); }
-  // False once it has ended, by whatever means.
+  // False once it has ended, for whatever reason.
   bool alive() const;
   ProcessUse use() const { return MeasureProcess(pid()); }
   const ProcessUse& use_at_start() const { return at_start_; }
   WatcherProcess& watcher() { return *watcher_; }
 
-  // Expects that it lives, used no more memory than it may, and holds no more
-  // descriptors than `spare` above those it started with.
+  // Expects that it is running, has used no more memory than kMaxServiceRss, and has at
+  // most `spare_descriptors` more descriptors than at its start.
   void ExpectHealthy(int spare_descriptors) const;
-  // Ends it, expects that it ends well, and reads what it has recorded.
+  // Ends it, expects that it exits with status 0, and reads its recording.
   Recording Stop();
 
  private:
@@ -64,17 +64,17 @@ class LiveService {
   ProcessUse at_start_;
 };
 
-// An honest user's process, whose every dispatch is to be recorded.
+// An honest user's process; each of its dispatches must be recorded.
 class Neighbour {
  public:
-  // `dispatches` in all. `extra` are further arguments of hsa_dispatch, `environment`
-  // is NAME=VALUE.
+  // Makes `dispatches` dispatches in all. `extra` are further arguments of
+  // hsa_dispatch, `environment` is NAME=VALUE.
   explicit Neighbour(uint64_t dispatches, std::vector<std::string> extra = {},
                      std::vector<std::string> environment = {});
   pid_t pid() const { return child_.pid(); }
-  // Waits for its end, and expects the output and status that it has by itself.
+  // Waits for its end, and expects the same output and status as without a service.
   void Finish();
-  // Expects every one of its dispatches in the recording, and none counted as lost.
+  // Expects every dispatch of the process in the recording, and none counted as lost.
   void ExpectComplete(const Recording& recording) const;
 
  private:
@@ -82,8 +82,8 @@ class Neighbour {
   Child child_;
 };
 
-// An adversary's program on the simulated GPU, as the adversary's user. It prints lines
-// to be waited for.
+// An adversary's program on the simulated GPU, run as the adversary's user. Tests wait
+// for lines that it prints.
 class Adversary {
  public:
   // `environment` is NAME=VALUE.
@@ -92,7 +92,7 @@ class Adversary {
   pid_t pid() const { return child_.pid(); }
   // Waits until it has printed `word`; false after half a minute.
   bool Says(const std::string& word);
-  // What it has printed so far.
+  // Returns what it has printed so far.
   std::string Output() { return child_.PollOutput(); }
   void Signal(int number) { child_.Signal(number); }
   Finished Wait() { return child_.Wait(); }

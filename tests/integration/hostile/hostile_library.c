@@ -1,10 +1,10 @@
-// A user who puts another file in the place of a library that a privileged process has
-// just looked at.
+// Replaces a library by another file just after a privileged process has looked at it,
+// as a hostile user might.
 //
 //   hostile_library LIBRARY OTHER
 //
-// Maps LIBRARY, so that it is found, and waits until somebody opens it. Then renames it
-// to LIBRARY.aside and puts a symbolic link to OTHER in its place. Ends by SIGTERM.
+// Maps LIBRARY, so that it is found, and waits until a process opens it. Then renames
+// it to LIBRARY.aside and puts a symbolic link to OTHER in its place. Ends on SIGTERM.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -37,8 +37,8 @@ int main(int argc, char** argv) {
   }
   printf("mapped\n");
   fflush(stdout);
-  // The first event is the opening. The best moment is when it is closed, after the
-  // look; where it stays open, a while later.
+  // The first event is the open. The best moment for the swap is when the file is
+  // closed after the check; if it stays open, a while later.
   char events[4096];
   if (read(watch, events, sizeof(events)) <= 0) fail("read");
   struct pollfd closed = {watch, POLLIN, 0};

@@ -1,22 +1,22 @@
 // A process that costs the service as much as an unprivileged one can.
 //
-//   hostile_load reopen COLLECTOR SECONDS   opens windows as fast as it can: it says
-//   that
-//                                           the runtime has been shut down, and calls
-//                                           hsa_init again
-//   hostile_load report COLLECTOR SECONDS   reports a collector's memory all the time
-//   hostile_load exec ROUNDS                calls hsa_init, replaces its program, …
+//   hostile_load reopen COLLECTOR SECONDS   opens windows as fast as it can: tells
+//                                           the collector that the runtime has been
+//                                           shut down, calls hsa_init again, and
+//                                           repeats that
+//   hostile_load report COLLECTOR SECONDS   reports a collector's memory repeatedly
+//   hostile_load exec ROUNDS                calls hsa_init, executes itself, repeats
 //   hostile_load fork SECONDS               starts processes that call hsa_init
-//   hostile_load idle PROCESSES             so many processes that call hsa_init, and
+//   hostile_load idle PROCESSES             that many processes call hsa_init, and
 //                                           stay until they are killed
-//   hostile_load mappers PROCESSES FILE     so many processes that map the file as a
+//   hostile_load mappers PROCESSES FILE     that many processes map the file as a
 //                                           program's code, and never call hsa_init;
 //                                           prints their process ids
-//   hostile_load arguments BYTES            has so many bytes of short arguments
+//   hostile_load arguments BYTES            has that many bytes of short arguments
 //   hostile_load map FILE …                 maps these files until it is killed
 //
-// Prints what it has done as NAME=NUMBER. It is linked with a runtime whose hsa_init
-// does nothing, because a real one would take most of the time for itself.
+// Prints counts of what it has done as NAME=NUMBER. It is linked with a runtime whose
+// hsa_init does nothing, because a real one would need most of the time itself.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ void Print(const char* name, uint64_t number) {
 
 template <typename Function>
 Function Collectors(const char* collector, const char* name) {
-  // It is loaded already: the service has attached.
+  // Already loaded if the service has attached.
   void* library = dlopen(collector, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) library = dlopen(collector, RTLD_NOW);
   void* function = library == nullptr ? nullptr : dlsym(library, name);
@@ -111,7 +111,7 @@ void Fork(double seconds) {
       hsa_init();
       _exit(0);
     }
-    // A few at a time.
+    // Not too many at a time.
     while (waitpid(-1, nullptr, processes % 8 == 7 ? 0 : WNOHANG) > 0) {
     }
   }

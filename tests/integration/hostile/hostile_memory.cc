@@ -1,12 +1,12 @@
-// A process that hands the service memory of its own making in the collector's place.
+// A process that passes its own memory to the service instead of the collector's.
 //
 //   hostile_memory MODE COLLECTOR [SECONDS]
 //
 // The stub in an attached process calls dlopen with the collector's path. The loader
-// compares that with the names of what it has loaded, and this program has given itself
-// the collector's: so the stub gets the function below and not the collector's. It
-// reports memory of its own by calling the real collector's function, on which the
-// service's probe stands.
+// compares the path with the names of loaded objects, and this program has given itself
+// the collector's name: so the stub gets the function below instead of the collector's.
+// That function reports this program's memory by calling the real collector's function,
+// on which the service has its probe.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,12 +31,12 @@ namespace {
 
 const char* mode = "";
 const char* collector_path = "";
-uint8_t* memory = nullptr;  // as the service was told
+uint8_t* memory = nullptr;  // as reported to the service
 uint64_t memory_bytes = 0;
-rocattach_control* control = nullptr;  // null where nothing may be written
+rocattach_control* control = nullptr;  // null if the memory must not be written
 Geometry geometry;
 volatile sig_atomic_t stopped = 0;
-bool punched_before = false;  // the service knew of the memory
+bool punched_before = false;  // before the service knew of the memory
 
 bool Is(const char* name) {
   return strcmp(mode, name) == 0;
@@ -75,7 +75,7 @@ void Map(int fd, uint64_t bytes) {
   memory_bytes = bytes;
 }
 
-// What an honest collector writes, with the sizes of `geometry`.
+// Writes an honest collector's control block, with the sizes of `geometry`.
 void FillControl(uint64_t window_id) {
   control = reinterpret_cast<rocattach_control*>(memory);
   control->magic = ROCATTACH_SHM_MAGIC;
@@ -101,7 +101,7 @@ void FillControl(uint64_t window_id) {
   control->state = ROCATTACH_STATE_ARMED;
 }
 
-// Memory without a page behind it: whoever touches it gets SIGBUS.
+// Makes memory without pages: any access to it raises SIGBUS.
 void HugePagesWithHoles() {
   constexpr uint64_t kBytes = 32ull << 20;
   int fd = Memfd(MFD_HUGETLB, kBytes);
@@ -109,7 +109,7 @@ void HugePagesWithHoles() {
   Map(fd, kBytes);
 }
 
-// Whoever opens the file waits until the lease is given up, which does not happen.
+// Opening the file waits until the lease is given up, which does not happen.
 void FileWithLease(bool sealed_memfd) {
   int fd = -1;
   if (sealed_memfd) {
@@ -124,8 +124,8 @@ void FileWithLease(bool sealed_memfd) {
   }
   Map(fd, geometry.total_bytes);
   signal(SIGIO, SIG_IGN);
-  // Of a memfd the kernel grants none while it is mapped for writing; then it is as
-  // any other.
+  // The kernel grants no lease on a memfd that is mapped for writing; then the memfd is
+  // like any other.
   if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0 && !sealed_memfd) Fail("F_SETLEASE");
 }
 
@@ -136,7 +136,7 @@ void OrdinaryMemory() {
   close(fd);
 }
 
-// As large as a memory was once allowed to be: one ring, the rest dictionary.
+// As large as the memory was once allowed to be: one ring, the rest dictionary.
 void OtherGeometry(const rocattach_collector_config& configured) {
   rocattach_collector_config config = configured;
   config.ring_count = 1;
@@ -155,7 +155,7 @@ rocattach_ring* Ring(uint32_t i) {
                                            i * geometry.ring_stride);
 }
 
-// As many of the smallest entries as there is room for.
+// Fills the dictionary with as many of the smallest entries as fit.
 void FillDictionary() {
   uint8_t* at = memory + geometry.dictionary_offset;
   uint64_t used = 0;
@@ -171,8 +171,8 @@ void FillDictionary() {
   __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
 }
 
-// Kernels with names of `text` bytes that do not compress, until the dictionary is
-// full.
+// Fills the dictionary with kernels whose names have `text` bytes and do not
+// compress.
 void FillDictionaryWithKernels(uint16_t text) {
   uint8_t* at = memory + geometry.dictionary_offset;
   const uint64_t bytes = (sizeof(rocattach_kernel_entry) + text + 7) / 8 * 8;
@@ -193,8 +193,8 @@ void FillDictionaryWithKernels(uint16_t text) {
   __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
 }
 
-// As many kernels as there is room for, each with a name of its own; returns how many.
-// `seed` tells the names of several processes apart.
+// Fills the dictionary with kernels that have different names; returns their number.
+// `seed` makes the names of several processes different.
 uint32_t FillDictionaryWithShortNames(uint32_t seed) {
   uint8_t* at = memory + geometry.dictionary_offset;
   constexpr uint16_t kText = 8;
@@ -217,7 +217,7 @@ uint32_t FillDictionaryWithShortNames(uint32_t seed) {
   return id;
 }
 
-// Everything full, by the positions; nothing is written there.
+// Sets positions as if everything were full; nothing is written there.
 void ClaimHoles() {
   control->rings_used = geometry.ring_count;
   for (uint32_t i = 0; i < geometry.ring_count; ++i) {
@@ -229,8 +229,8 @@ void ClaimHoles() {
                    __ATOMIC_RELEASE);
 }
 
-// Fills every ring with plausible records of `kind`, which name that many kernels, one
-// after the other.
+// Fills every ring with plausible records of `kind`, which refer to `kernels` kernels
+// in turn.
 void FillRings(uint16_t kind, uint32_t kernels = 0) {
   control->rings_used = geometry.ring_count;
   for (uint32_t i = 0; i < geometry.ring_count; ++i) {
@@ -238,8 +238,8 @@ void FillRings(uint16_t kind, uint32_t kernels = 0) {
     for (uint64_t slot = 0; slot < geometry.ring_slots; ++slot) {
       rocattach_dispatch record = {};
       record.kind = kind;
-      // Most name a queue that does not exist: they cost the service the same, and the
-      // recording nothing.
+      // Most refer to a queue that does not exist: they cost the service as much as
+      // others, and the recording nothing.
       record.queue_id = kernels > 0 || slot % 16 == 0 ? 0 : 1;
       if (kernels > 0) {
         record.kernel_id =
@@ -253,13 +253,13 @@ void FillRings(uint16_t kind, uint32_t kernels = 0) {
   }
 }
 
-// Whether a hole can be punched into the memory, in what nobody has written yet.
+// True if a hole can be punched into memory to which nothing has been written yet.
 bool Punches() {
   return madvise(memory + geometry.plan_offset, sizeof(rocattach_plan), MADV_REMOVE) ==
          0;
 }
 
-// Tries that when the service reads the memory; before, it must be possible.
+// Tries that again when the service has mapped the memory; `before` must be true.
 int PunchLater(bool before, uint64_t end_ns) {
   while (__atomic_load_n(&control->service_mapped, __ATOMIC_ACQUIRE) == 0) {
     if (BootNs() >= end_ns) return 4;
@@ -268,7 +268,7 @@ int PunchLater(bool before, uint64_t end_ns) {
   return !before ? 5 : Punches() ? 6 : 0;
 }
 
-// Says at every instant that all rings are full again.
+// Sets all rings' positions to full again, whatever has been drained.
 void Flood() {
   for (uint32_t i = 0; i < geometry.ring_count; ++i) {
     const uint64_t tail = __atomic_load_n(&Ring(i)->tail, __ATOMIC_ACQUIRE);
@@ -332,7 +332,7 @@ int main(int argc, char** argv) {
   collector_path = argv[2];
   const double seconds = argc > 3 ? atof(argv[3]) : 1;
   auto* self = static_cast<link_map*>(dlopen(nullptr, RTLD_NOW));
-  // What targets load is the service's copy, which everybody can find.
+  // Targets load the service's copy of the collector, which every process can find.
   glob_t copies = {};
   if (glob("/{run,dev/shm,var/tmp,tmp}/rocattach-collector-*/*.so", GLOB_BRACE, nullptr,
            &copies) == 0) {

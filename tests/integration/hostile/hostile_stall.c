@@ -1,25 +1,25 @@
-/* A process that keeps whoever reads or traces it waiting. It calls hsa_init while
+/* A process that makes its readers and tracers wait. It calls hsa_init while
  *
  *   hostile_stall punch    the thread-local storage above its stack lies in a memfd in which
  *                          another thread is punching a hole: a page fault there waits
- *                          until that is done, cannot be interrupted, and it takes
- *                          seconds, because the thread runs only while its processor has
- *                          nothing else to do
+ *                          until that is done, and cannot be interrupted. That takes
+ *                          seconds, because the punching thread runs only while its
+ *                          processor has nothing else to do
  *   hostile_stall userfault, hostile_stall fuse
  *                          the same with memory that is registered with userfaultfd, or
  *                          mapped from a file system in user space, and never delivered:
  *                          a page fault there waits until the process ends
- *   hostile_stall protect  another thread changes the protection of many gigabytes: the
- *                          lock of its mappings is held meanwhile
- *   hostile_stall exec     another thread executes a file of such a file system: who begins
- *                          to trace any of the process's threads waits until that is done.
+ *   hostile_stall protect  another thread changes the protection of many gigabytes, and
+ *                          the lock of the process's mappings is held meanwhile
+ *   hostile_stall exec     another thread executes a file of such a file system: a
+ *                          tracer that attaches to any thread of the process waits
+ *                          until that is done, which it never is.
  *                          Two threads call hsa_init
- *   hostile_stall native   nothing of that
  *
- * In the first three its arguments are in such memory, too.
+ * In the first three modes the arguments are in such memory, too.
  *
  * Each attempt is a process of its own, since only the first hsa_init of a process opens a
- * window. Where the wait does not end, some attempts are made at a time, and last until
+ * window. If the wait does not end, several attempts run at a time, and last until
  * they are killed; a single one ends when hsa_init has returned.
  *
  *   hostile_stall MODE ATTEMPTS
@@ -53,9 +53,9 @@
 int hsa_init(void);
 
 enum { STACK_BYTES = 1 << 20, TOP_BYTES = 64 << 10, HOGS = 2 };
-/* More than the threads that one user may keep. */
+/* Higher than the limit on the service's threads that one user may keep waiting. */
 enum { KEPT_ATTEMPTS = 40 };
-/* Of the argument that is in memory of this kind; the rest of its pages has others. */
+/* Size of the argument: one of its pages is in such memory, the others are not. */
 enum { PADDING_BYTES = 12 << 10, PAGE_BYTES = 4096 };
 static const size_t kFileBytes = (size_t)96 << 20;
 static const size_t kProtectBytes = (size_t)48 << 30;
@@ -63,7 +63,7 @@ static const size_t kProtectBytes = (size_t)48 << 30;
 static char mode[16];
 static int attempts;
 static char* memory;
-static char* padding; /* a page of it */
+static char* padding; /* one page of it */
 static int file = -1, ended[2];
 static atomic_int ready_to_call, may_call, returned, working, punching, done,
     toucher_tid, worker_tid;
@@ -80,21 +80,21 @@ static void on_last_processor(void) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Not through the loader, which uses a thread's storage. */
+/* Resolved in advance: at the first call the loader would use the thread's storage. */
 static long (*const volatile system_call)(long, ...) = syscall;
 
-/* The memory, or the file, is never delivered. */
+/* True if the memory, or the file, is never delivered. */
 static int is_silent(void) {
   return mode[0] == 'u' || mode[0] == 'f' || mode[0] == 'e';
 }
 
-/* What was in the hole is gone, and the thread's storage with it. */
+/* The hole's contents are gone, among them the thread's storage: ends the process. */
 static void end(int number) {
   (void)number;
   _exit(0);
 }
 
-/* Uses nothing of the thread's storage, which the hole is in. */
+/* Calls the function without using the thread's storage, in which the hole is. */
 __attribute__((noinline, optimize("no-stack-protector"))) static void call_below(
     int (*function)(void)) {
   volatile char gap[2 * TOP_BYTES];
@@ -104,7 +104,7 @@ __attribute__((noinline, optimize("no-stack-protector"))) static void call_below
   }
   function();
   atomic_store(&returned, 1);
-  /* Nothing of its storage can be used where that is never delivered. */
+  /* The thread's storage must not be used if it is never delivered. */
   while (is_silent()) system_call(SYS_pause);
   (void)gap[1];
 }
@@ -121,7 +121,7 @@ static void* call(void* unused) {
   sigaction(SIGBUS, &ends, NULL);
   sigaction(SIGILL, &ends, NULL);
   if (is_silent()) {
-    /* Otherwise the end of the thread, which nobody joins, waits as well. */
+    /* Otherwise the end of the thread, which is never joined, would wait as well. */
     syscall(SYS_set_robust_list, NULL, sizeof(struct robust_list_head));
     syscall(SYS_set_tid_address, &unused_tid);
   }
@@ -146,7 +146,7 @@ static void* work(void* unused) {
   return NULL;
 }
 
-/* Waits as soon as the hole is being punched. */
+/* Reads the page, and so waits as soon as the hole is being punched. */
 static void* touch(void* page) {
   atomic_store(&toucher_tid, gettid());
   while (!atomic_load(&punching)) (void)*(volatile char*)page;
@@ -163,7 +163,7 @@ static void* hog(void* unused) {
   return NULL;
 }
 
-/* The state of one of its threads, as in proc(5); '?': it is gone. */
+/* Returns the state of a thread, as in proc(5); '?' if it is gone. */
 static char state_of(int tid) {
   char path[64], line[256], *state = NULL;
   snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
@@ -180,7 +180,7 @@ static void start(pthread_t* thread, const pthread_attr_t* attributes,
   if (errno) fail("pthread_create");
 }
 
-/* The memory of a thread whose storage is in the file. */
+/* Maps the memory of a thread whose storage is in the file. */
 static void map_stack(pthread_attr_t* attributes) {
   file = memfd_create("stack", MFD_CLOEXEC);
   if (file < 0 || fallocate(file, 0, 0, (off_t)kFileBytes)) fail("fallocate");
@@ -250,11 +250,11 @@ static void* execute(void* unused) {
   char path[4096];
   (void)unused;
   snprintf(path, sizeof(path), "%s/file", getenv("HOSTILE_STALL_FOLDER"));
-  /* Otherwise no other thread could start one meanwhile. */
+  /* Otherwise no other thread could start a thread during the exec. */
   if (unshare(CLONE_FS) != 0) fail("unshare");
   atomic_store(&worker_tid, gettid());
   execl(path, path, NULL);
-  return NULL; /* at the end of the file system */
+  return NULL; /* when the file system ends */
 }
 
 static void* call_plainly(void* unused) {
@@ -264,7 +264,7 @@ static void* call_plainly(void* unused) {
   return NULL;
 }
 
-/* Has been waiting for some milliseconds: not for its path, which is looked up at once. */
+/* True if the thread stays blocked for longer than the look-up of its path takes. */
 static int is_blocked(int tid) {
   for (int i = 0; i < 20; ++i) {
     const char state = state_of(tid);
@@ -282,7 +282,7 @@ static void attempt_executing(void) {
   }
   for (int i = 0; i < 2; ++i) start(&callers[i], NULL, call_plainly, NULL);
   while (attempts > 1 || atomic_load(&returned) < 2) usleep(1000);
-  /* Its end waits for the file as well. */
+  /* The end of this process also waits for the file, so it is reported here. */
   (void)!write(ended[1], "", 1);
   _exit(0);
 }
@@ -298,8 +298,8 @@ static int has_tracer(void) {
   return tracer != 0;
 }
 
-/* Hold mode signal seizes processes that map the runtime, and a forked one has not. In
- * other modes nobody seizes it, and it goes on. */
+/* Hold mode `signal` seizes processes that map the runtime, and a forked process has
+ * not. In other modes the process is not seized, and goes on after a while. */
 static void map_runtime(void) {
   enum { MOST_MSEC = 500 };
   Dl_info runtime;
@@ -327,7 +327,7 @@ static void attempt(void) {
   if (memory == MAP_FAILED) fail("mmap");
   if (is_silent()) attempt_silently();
   if (punches) map_stack(&attributes);
-  /* A page table for each. */
+  /* Allocates a page table for each 2 MiB. */
   for (size_t at = 0; !punches && at < bytes; at += 2 << 20) memory[at] = 1;
   start(&caller, &attributes, call, NULL);
   while (!atomic_load(&ready_to_call)) usleep(100);
@@ -343,18 +343,18 @@ static void attempt(void) {
   _exit(0);
 }
 
-/* With an argument that takes some pages. */
+/* Executes the program again with an argument of several pages. */
 static void execute_again(char** argv) {
   static char pages[PADDING_BYTES + 1];
   char* arguments[] = {argv[0], argv[1], argv[2], pages, NULL};
   memset(pages, 'x', PADDING_BYTES);
-  /* Otherwise the kernel writes to the thread's storage whenever it has run. */
+  /* Otherwise the kernel would write to the thread's storage each time it has run. */
   setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
   execv(argv[0], arguments);
   fail("execv");
 }
 
-/* What the machine lacks for the attack; null: nothing. */
+/* Returns what the machine lacks for the attack; null if nothing. */
 static const char* prepare(void) {
   const char* device = getenv("HOSTILE_STALL_FUSE");
   if (mode[0] == 'f' || mode[0] == 'e') {

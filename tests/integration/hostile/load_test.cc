@@ -1,5 +1,5 @@
-// Processes that cost as much as they can: windows, reports, arguments, copies of the
-// runtime, and their mere number.
+// Processes that cost the service as much as they can: windows, reports, arguments,
+// copies of the runtime, and large numbers of processes.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kDispatches = 20'000;
 
-// A larger number by hand: the attacks were found with thousands of processes.
+// The variable can set a larger number: thousands of processes revealed the problems.
 int Count(const char* variable, int by_default) {
   int count = by_default;
   const char* text = getenv(variable);
@@ -41,7 +41,7 @@ std::vector<pid_t> Mappers(const std::string& output) {
   return pids;
 }
 
-// The thread that traces it; 0: none, or the process is gone.
+// The thread that traces the process; 0 if none does, or the process is gone.
 pid_t TracerOf(pid_t pid) {
   auto info = ReadProcessInfo(pid);
   return info.ok() ? info->tracer : 0;
@@ -55,13 +55,13 @@ class HostileLoadTest : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  // Windows of all processes, opened and refused.
+  // Number of windows of all processes, opened and refused; -1 without a summary.
   static int64_t Windows(const Recording& recording) {
     if (!recording.summary.has_value()) return -1;
     return static_cast<int64_t>(recording.summary->probe_windows() +
                                 recording.summary->windows_over_budget());
   }
-  // Verdicts of the adversary's processes with this reason.
+  // Number of verdicts with this reason on the adversary's processes.
   static int Verdicts(const Recording& recording, v1::AttachReason reason) {
     int count = 0;
     for (const RecordedProcess& process : recording.processes) {
@@ -74,7 +74,7 @@ class HostileLoadTest : public ::testing::Test {
   }
 };
 
-// The processors that a service uses while something happens: 1 is a whole one.
+// Processors that a service has used since the object was made: 1 is a whole one.
 class CpuShare {
  public:
   explicit CpuShare(const LiveService& service)
@@ -89,10 +89,10 @@ class CpuShare {
   const uint64_t cpu_ns_, begin_ns_;
 };
 
-// One process that says its runtime was shut down, and calls hsa_init again. The
-// service's threads have real-time priority: what they use the others lack.
+// A process reports again and again that its runtime was shut down, and calls hsa_init.
+// The service's threads have real-time priority, so others lack the CPU time they use.
 TEST_F(HostileLoadTest, WindowsWithoutEnd) {
-  // Fewer than any machine attaches to in that time.
+  // A lower rate than any machine attaches at.
   LiveService service(Auto({"--windows-per-second", "20"}));
   ASSERT_TRUE(service.ready());
   Neighbour neighbour(kDispatches);
@@ -106,15 +106,15 @@ TEST_F(HostileLoadTest, WindowsWithoutEnd) {
   const Recording recording = service.Stop();
   neighbour.ExpectComplete(recording);
   const int64_t windows = Reported(finished.output, "windows");
-  // They are accounted for, with the neighbour's. A call that comes between the
-  // service's two looks at a window that it lets go opens none.
+  // All of them are accounted for, and the neighbour's. A call between the service's
+  // two checks of a window that it releases does not open another one.
   EXPECT_LE(Windows(recording), windows + 1);
   EXPECT_GE(Windows(recording), windows - windows / 100);
   EXPECT_GT(recording.summary->windows_over_budget(), 0u) << windows;
   EXPECT_GT(Verdicts(recording, v1::ATTACH_REASON_OVER_BUDGET), 0);
 }
 
-// One process that reports, over and over, memory that it has not got.
+// A process repeatedly reports memory that it does not have.
 TEST_F(HostileLoadTest, ReportsWithoutEnd) {
   LiveService service(Auto());
   ASSERT_TRUE(service.ready());
@@ -132,7 +132,7 @@ TEST_F(HostileLoadTest, ReportsWithoutEnd) {
   EXPECT_EQ(recording.summary->events_lost(), 0u);
 }
 
-// Processes that live for a moment, many more than the user may start.
+// Processes that end at once, many more than the user may start.
 TEST_F(HostileLoadTest, ProcessesWithoutEnd) {
   LiveService service(Auto({"--windows-per-second", "20", "--metrics-listen", "0"}));
   ASSERT_TRUE(service.ready());
@@ -153,7 +153,7 @@ TEST_F(HostileLoadTest, ProcessesWithoutEnd) {
   // A burst of 40, and 20 a second.
   const uint64_t over_budget = recording.summary->windows_over_budget();
   EXPECT_GT(over_budget, 0u);
-  // While the service ran, each one was counted, not only those that it was told of.
+  // While the service ran, each one was counted, not only those that have an event.
   EXPECT_NE(metrics.find(absl::StrCat("\nrocattach_windows_over_budget_total ",
                                       over_budget, "\n")),
             std::string::npos)
@@ -172,7 +172,7 @@ TEST_F(HostileLoadTest, ProcessesWithoutEnd) {
   EXPECT_TRUE(named);
 }
 
-// A process that replaces its program all the time has a record, and an end, for each.
+// A process that keeps replacing its program has a record and an end for each program.
 TEST_F(HostileLoadTest, ProgramsWithoutEnd) {
   LiveService service(Auto());
   ASSERT_TRUE(service.ready());
@@ -186,8 +186,8 @@ TEST_F(HostileLoadTest, ProgramsWithoutEnd) {
   EXPECT_EQ(Windows(recording), 201 + 1);
 }
 
-// Many processes that are attached and do nothing. The service is started with fewer
-// descriptors than that, as a shell gives them.
+// Many attached processes that do nothing. The service is started with a lower limit on
+// descriptors than their number, such as a shell sets.
 TEST_F(HostileLoadTest, IdleProcesses) {
   const int processes = Count("ROCATTACH_HOSTILE_PROCESSES", 300);
   rlimit limit = {}, low = {};
@@ -248,12 +248,12 @@ TEST_F(HostileLoadTest, ProcessesThatMapTheRuntimeAndNeverStartIt) {
   seized = 0;
   for (pid_t pid : mappers) seized += TracerOf(pid) != 0 ? 1 : 0;
   EXPECT_LE(seized, kMostSeized);
-  // Each of them has a thread of its own, which is woken by a descriptor.
+  // The service has a thread for each of them, which a descriptor wakes.
   service.ExpectHealthy(/*spare_descriptors=*/kMostSeized + 16);
   neighbour.ExpectComplete(service.Stop());
 }
 
-// Those that are gone do not count.
+// Processes that are gone do not count.
 TEST_F(HostileLoadTest, ManyProcessesOneAfterTheOther) {
   LiveService service(Auto({"--processes-per-user", "12"}));
   ASSERT_TRUE(service.ready());
@@ -281,7 +281,7 @@ TEST_F(HostileLoadTest, MegabytesOfArguments) {
   EXPECT_GE(process.process.arguments_size(), 100);
 }
 
-// Files named like the runtime, mapped by somebody: each would cost a probe.
+// Files named like the runtime, mapped by an adversary: each would cost a probe.
 TEST_F(HostileLoadTest, CopiesOfTheRuntime) {
   const int copies = Count("ROCATTACH_HOSTILE_COPIES", 100);
   ExecutableDirectory directory;

@@ -1,4 +1,4 @@
-// Memory that a target hands to the service in the place of a collector's.
+// Memory that a target passes to the service instead of a collector's.
 #include <signal.h>
 
 #include "tests/integration/hostile/hostile_harness.h"
@@ -14,8 +14,8 @@ class HostileMemoryTest : public ::testing::Test {
   }
 };
 
-// The adversary's way to hand over memory works: with memory as a collector's it is a
-// process like any other.
+// The adversary's way of passing memory works: with memory like a collector's it is
+// attached like any other process.
 TEST_F(HostileMemoryTest, ReportsItsOwnMemory) {
   LiveService service;
   ASSERT_TRUE(service.ready());
@@ -32,15 +32,15 @@ TEST_F(HostileMemoryTest, ReportsItsOwnMemory) {
       << process.verdict.detail();
 }
 
-// The service lives, has opened no more than it should, and a neighbour that comes
-// while the attack lasts is attached without delay and loses nothing.
+// The service survives, has opened no more than it should, and a neighbour that starts
+// during the attack is attached without delay and loses nothing.
 class MemoryAttackTest : public HostileMemoryTest {
  protected:
-  // Runs `mode`, at most for so long, beside a neighbour with `dispatches`, and returns
-  // what was recorded of the adversary.
+  // Runs `mode`, for at most `seconds`, beside a neighbour with `dispatches`, and
+  // returns what was recorded of the adversary.
   RecordedProcess Survive(const std::string& mode, uint64_t dispatches,
                           const std::string& seconds) {
-    // Patience enough for a crowded machine, and less than a lease is waited for.
+    // Long enough for a busy machine, and shorter than the wait for a lease.
     LiveService service({"--auto", "--hold-timeout-msec", "5000"});
     EXPECT_TRUE(service.ready());
     if (!service.ready()) return {};
@@ -71,15 +71,15 @@ TEST_F(MemoryAttackTest, HugePagesWithHolesAreRefused) {
 }
 
 // Opening a file under a write lease waits for its holder, 45 s by default.
-TEST_F(MemoryAttackTest, ALeaseDelaysNobody) {
+TEST_F(MemoryAttackTest, ALeaseDoesNotDelayOtherAttaches) {
   ExpectRefused(Survive("lease-file", 1000, "40"), "not a memfd of ordinary pages");
 }
 
-TEST_F(MemoryAttackTest, ALeaseOnAMemfdDelaysNobody) {
+TEST_F(MemoryAttackTest, ALeaseOnAMemfdDoesNotDelayOtherAttaches) {
   Survive("lease-memfd", 1000, "40");
 }
 
-// Only the sizes that were configured.
+// Only the configured sizes are accepted.
 TEST_F(MemoryAttackTest, AnotherGeometryIsRefused) {
   ExpectRefused(Survive("geometry", 144'000, "1"), "the configuration requires");
 }
@@ -99,8 +99,8 @@ TEST_F(MemoryAttackTest, HolesAreNotFilled) {
   Survive("holes", 144'000, "2");
 }
 
-// A page fault in memory in which a hole is being punched waits until that is done.
-// What the adversary found is in its status.
+// A page fault in memory in which a hole is being punched waits until that is done. The
+// adversary's exit status says whether it could punch one.
 TEST_F(MemoryAttackTest, NoHolesArePunchedWhileItIsRead) {
   Survive("punch", 1000, "40");
 }
@@ -108,7 +108,7 @@ TEST_F(MemoryAttackTest, NoHolesArePunchedWhileItIsRead) {
 // All rings are full at every instant.
 TEST_F(MemoryAttackTest, AFloodCostsNeighboursNothing) {
   const RecordedProcess process = Survive("flood", 144'000, "2");
-  // All of it is taken, or none is believed from some point on.
+  // All records are read, or from some point on none of them is believed.
   if (process.account.not_believable().empty()) {
     EXPECT_GT(process.dispatches.size(), 100'000u);
   }
@@ -118,7 +118,7 @@ TEST_F(MemoryAttackTest, AFloodOfClocksCostsNeighboursNothing) {
   Survive("clocks", 144'000, "2");
 }
 
-// Processes that leave a million records behind, one after the other.
+// Processes that end one after the other, each leaving a million records behind.
 TEST_F(MemoryAttackTest, ProcessesThatEndWithFullRingsCostNeighboursNothing) {
   LiveService service;
   ASSERT_TRUE(service.ready());

@@ -1,4 +1,4 @@
-// What attacks on a service with metrics cost it, and what its scrapes say of them.
+// Attacks on a service with metrics: what they cost it, and what its scrapes report.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/hostile/hostile_harness.h"
 #include "tests/unit/telemetry/http_client.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -77,7 +78,7 @@ class HostileMetricsTest : public ::testing::Test {
   static std::string LabelOf(pid_t pid) { return absl::StrCat("pid=\"", pid, "\""); }
 };
 
-// Thousands of processes that end at once, without a budget that keeps them away.
+// Thousands of processes that end at once, without a budget that limits them.
 TEST_F(HostileMetricsTest, ProcessesWithoutEnd) {
   LiveService service(Auto({"--library", EmptyRuntime(), "--windows-per-second", "0",
                             "--processes-per-user", "0"}));
@@ -86,9 +87,12 @@ TEST_F(HostileMetricsTest, ProcessesWithoutEnd) {
   Neighbour neighbour(kDispatches);
   Adversary adversary("hostile_load", {"fork", "3"});
   size_t scrapes = 0;
-  while (adversary.Output().find("processes=") == std::string::npos) {
+  // If the adversary does not end, Wait() says so.
+  const uint64_t end_ns = BootNs() + 120'000'000'000;
+  while (adversary.Output().find("processes=") == std::string::npos &&
+         BootNs() < end_ns) {
     const Page page(address);
-    // It may be late, but what it answers is bounded.
+    // The answer may be late, but its size is bounded.
     EXPECT_LE(page.Sum("rocattach_series"), page.Sum("rocattach_series_limit"));
     EXPECT_LT(page.text().size(), 16u << 20);
     scrapes += page.valid();
@@ -105,7 +109,7 @@ TEST_F(HostileMetricsTest, ProcessesWithoutEnd) {
   const double windows = page.Sum("rocattach_attach_total");
   EXPECT_GT(windows, 1);
   EXPECT_LE(windows, processes + 1);
-  // Whose the processes were may not be found out before they end: at most one each.
+  // A process may end before its workload is known: one failure each at most.
   EXPECT_LE(page.Sum("rocattach_workload_failures_total"), windows);
   neighbour.ExpectComplete(service.Stop());
 }
@@ -121,7 +125,7 @@ TEST_F(HostileMetricsTest, AMillionKernelNames) {
   ASSERT_TRUE(second.Says("reported"));
   EXPECT_GE(Reported(first.Output(), "kernels") + Reported(second.Output(), "kernels"),
             1'000'000);
-  // Each names its kernels one after the other.
+  // Each adversary's records refer to its kernels one after the other.
   for (const Adversary* adversary : {&first, &second}) {
     EXPECT_TRUE(Eventually([&] {
       return Page(address).Sum("rocattach_target_dispatches_total",
@@ -130,7 +134,7 @@ TEST_F(HostileMetricsTest, AMillionKernelNames) {
   }
   Neighbour neighbour(kDispatches);
   neighbour.Finish();
-  // It is in one more scrape after its end.
+  // The neighbour is in one more scrape after its end.
   EXPECT_TRUE(Eventually([&] {
     return Page(address).Sum("rocattach_target_dispatches_total",
                              {LabelOf(neighbour.pid())}) == kDispatches;
@@ -138,7 +142,7 @@ TEST_F(HostileMetricsTest, AMillionKernelNames) {
   const Page page(address);
   ASSERT_TRUE(page.valid());
   for (const Adversary* adversary : {&first, &second}) {
-    // Ten with a name, and the others.
+    // Ten kernels by name, and one series for the others.
     EXPECT_LE(
         page.Count("rocattach_kernel_dispatches_total", {LabelOf(adversary->pid())}),
         11u);
@@ -160,7 +164,7 @@ TEST_F(HostileMetricsTest, AThousandConnectionsAndGarbage) {
   const rlimit files = {4 * kClients, 4 * kClients};
   LiveService service(Auto());
   ASSERT_TRUE(service.ready());
-  // Of this process: the service has its own.
+  // The limit of this process: the service has its own.
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   const ListenAddress address = AddressOf(&service);
   Neighbour neighbour(kDispatches);
@@ -179,7 +183,7 @@ TEST_F(HostileMetricsTest, AThousandConnectionsAndGarbage) {
       }
     }
   }
-  // An honest scraper is served all the same. A page may have been made before.
+  // An honest scraper is still served. Its page may have been made earlier.
   EXPECT_TRUE(Page(address).valid());
   EXPECT_TRUE(Eventually([&] {
     return Page(address).Sum("rocattach_http_connections_refused_total") > 0;

@@ -55,13 +55,13 @@ class HostileProbeTest : public ::testing::Test {
   }
 
   ExecutableDirectory directory_;
-  std::string users_;    // a directory of a user
-  std::string library_;  // in it, a copy of the runtime
-  uint64_t offset_ = 0;  // of hsa_init
+  std::string users_;    // a user's directory
+  std::string library_;  // a copy of the runtime in that directory
+  uint64_t offset_ = 0;  // the offset of hsa_init
 };
 
-// The file is looked at, renamed, and its name leads to a file of root's by the time
-// that the probe is planted.
+// The service looks at the file; by the time it sets the probe, the file has been
+// renamed and its old name leads to a file of root's.
 TEST_F(HostileProbeTest, AProbeGoesWhereWasLooked) {
   GiveTo(kAdversaryUid);
   const std::string victim = directory_.path() + "/victim";
@@ -83,8 +83,8 @@ TEST_F(HostileProbeTest, AProbeGoesWhereWasLooked) {
   neighbour.ExpectComplete(service.Stop());
 }
 
-// Bytes are written into a probed file: where the probe stood there may be the middle
-// of an instruction.
+// A user writes to a probed file: the middle of an instruction may now be where the
+// probe was.
 TEST_F(HostileProbeTest, AFileThatIsWrittenLosesItsProbe) {
   GiveTo(kAdversaryUid);
   LiveService service({"--auto", "--library", library_});
@@ -105,8 +105,8 @@ TEST_F(HostileProbeTest, AFileThatIsWrittenLosesItsProbe) {
   EXPECT_EQ(changed[0]["path"], library_);
 }
 
-// Files that have the runtime's name and nothing else of it, in processes that end at
-// once: nothing was missed, and nobody else can make it look so.
+// Files that have only the name of a runtime, in processes that end at once: nothing
+// was missed, and another user must not be able to make it look so.
 TEST_F(HostileProbeTest, FilesThatAreNoRuntimeAreNotMissed) {
   LiveService service;
   ASSERT_TRUE(service.ready());
@@ -138,7 +138,7 @@ TEST_F(HostileProbeTest, FilesThatAreNoRuntimeAreNotMissed) {
   }
 }
 
-// A Python environment of a user's own, with its own copy of the runtime.
+// A user's own Python environment, with its own copy of the runtime.
 TEST_F(HostileProbeTest, AUsersOwnLibraryIsStillRecorded) {
   GiveTo(kHonestUid);
   LiveService service({"--auto", "--library", library_});

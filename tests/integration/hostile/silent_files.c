@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { FOLDER = FUSE_ROOT_ID, FILE_ID = 2, REQUEST_BYTES = FUSE_MIN_READ_BUFFER };
-static const uint64_t kFileBytes = 1 << 30;
+static const uint64_t kSilentFileBytes = 1 << 30;
 static const uint64_t kValidSeconds = 100000;
 
 static void answer(int device, uint64_t request, int error, const void* body,
@@ -28,7 +28,7 @@ static void answer(int device, uint64_t request, int error, const void* body,
 static struct fuse_attr attributes(uint64_t node) {
   const struct fuse_attr attr = {
       .ino = node,
-      .size = node == FOLDER ? 0 : kFileBytes,
+      .size = node == FOLDER ? 0 : kSilentFileBytes,
       .mode = node == FOLDER ? S_IFDIR | 0755 : S_IFREG | 0755,
       .nlink = 1};
   return attr;
@@ -54,7 +54,7 @@ static void serve_one(int device, const struct fuse_in_header* request) {
       return answer(device, request->unique, 0, &attr, sizeof(attr));
     case FUSE_OPEN:
       return answer(device, request->unique, 0, &open_out, sizeof(open_out));
-    case FUSE_READ: /* never */
+    case FUSE_READ: /* never answered */
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT:
@@ -64,8 +64,8 @@ static void serve_one(int device, const struct fuse_in_header* request) {
   }
 }
 
-/* Until the process that has started it ends: then all waits end, because nobody has the
- * device open any more. */
+/* Runs until the process that has started it ends: then all waits end, because no
+ * process has the device open any more. */
 static void serve(int device, pid_t parent) {
   static char request[REQUEST_BYTES];
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,5 +1,5 @@
-// Processes that keep whoever reads them waiting: their neighbours are attached to, the
-// service says what happens, and ends when it is told to.
+// Processes that make their readers wait: their neighbours are attached to, and the
+// service reports what happens and ends when it is asked to.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint64_t kDispatches = 20;
 constexpr int kNeighbours = 100, kAtATime = 4;
-// More than any test takes.
+// A number of attempts or rounds that lasts longer than any test.
 constexpr const char* kForEver = "100000";
 
 class StallTest : public testing::TestWithParam<const char*> {
@@ -42,8 +42,8 @@ class StallTest : public testing::TestWithParam<const char*> {
   ~StallTest() override {
     for (const std::string& folder : mounted_) umount2(folder.c_str(), MNT_DETACH);
   }
-  // What an administrator may give to every user: userfaultfd, and a mount as
-  // fusermount(1) makes it, whose device only the adversary has open then.
+  // Gives the adversary what an administrator may give to every user: userfaultfd, and
+  // a mount as by fusermount(1), whose device then only the adversary has open.
   Adversary Attack(const std::string& attempts) {
     std::vector<std::string> environment;
     const UniqueFd userfaultfd(open("/dev/userfaultfd", O_RDWR));  // it is inherited
@@ -60,8 +60,8 @@ class StallTest : public testing::TestWithParam<const char*> {
     }
     return Adversary("hostile_stall", {GetParam(), attempts}, std::move(environment));
   }
-  // Threads that it keeps are kept for seconds or longer. A read through /proc/PID/mem
-  // does not wait for userfaultfd, but fails.
+  // True if the attack keeps threads of the service waiting for seconds or longer. A
+  // read through /proc/PID/mem does not wait for userfaultfd, but fails.
   static bool Keeps() {
     return GetParam() == std::string("punch") || GetParam() == std::string("fuse");
   }
@@ -85,13 +85,13 @@ class StallTest : public testing::TestWithParam<const char*> {
     const std::string text(std::istreambuf_iterator<char>(maps), {});
     return text.find("libhsa-runtime64") != std::string::npos;
   }
-  // 0: it has none.
+  // Returns 0 if there is none.
   static pid_t FirstChild(pid_t pid) {
     std::ifstream children(absl::StrCat("/proc/", pid, "/task/", pid, "/children"));
     pid_t child = 0;
     return children >> child ? child : 0;
   }
-  // Starts them, a few at a time, and waits for each.
+  // Starts all neighbours, a few at a time, and waits for each.
   static std::vector<std::unique_ptr<Neighbour>> RunNeighbours(
       const std::vector<std::string>& extra) {
     std::vector<std::unique_ptr<Neighbour>> neighbours;
@@ -109,7 +109,7 @@ class StallTest : public testing::TestWithParam<const char*> {
   void ExpectNeighbourIsAttachedToLate(const std::vector<std::string>& selection = {});
 
  private:
-  // Empty: that is not possible.
+  // Returns the folder; empty if that is not possible.
   std::string MountFuse(int device) {
     if (device < 0 || chmod(directory_.path().c_str(), 0755) != 0) return "";
     const std::string folder = absl::StrCat(directory_.path(), "/", mounted_.size());
@@ -129,7 +129,7 @@ class StallTest : public testing::TestWithParam<const char*> {
   std::vector<std::string> mounted_;
 };
 
-// What the attack does to the program itself, without a service.
+// The attack's effect on the program itself, without a service.
 TEST_P(StallTest, Native) {
   Adversary alone = Attack("1");
   const Finished end = alone.Wait();
@@ -144,7 +144,7 @@ void StallTest::ExpectNeighboursAreAttachedTo(const std::string& hold,
   ASSERT_TRUE(service.ready());
   Adversary adversary = Attack(kForEver);
   ASSERT_TRUE(adversary.Says("begun"));
-  // The attack is under way, and the service says so.
+  // The attack is under way, and the service reports it.
   if (Keeps()) {
     EXPECT_TRUE(
         Eventually([&] { return Metric(&service, "rocattach_kept_threads") > 0; }));
@@ -154,7 +154,7 @@ void StallTest::ExpectNeighboursAreAttachedTo(const std::string& hold,
   EXPECT_NE(Page(&service, "/readyz").find(" 200 "), std::string::npos);
   EXPECT_LT(Metric(&service, "rocattach_oldest_event_age_seconds"), 1);
   if (Keeps()) {
-    // While a thread of the service cannot be ended, not even by SIGKILL.
+    // A thread of the service still cannot be ended, not even by SIGKILL.
     EXPECT_TRUE(
         Eventually([&] { return Metric(&service, "rocattach_kept_threads") > 0; }));
   }
@@ -169,12 +169,12 @@ TEST_P(StallTest, NeighboursAreAttachedTo) {
   ExpectNeighboursAreAttachedTo("yielding");
 }
 
-// Where a thread traces the processes of a user before they have windows.
+// In this mode a thread traces the processes of a user before they have windows.
 TEST_P(StallTest, NeighboursAreAttachedToInHoldModeSignal) {
   ExpectNeighboursAreAttachedTo("signal", {"--wait-msec", kTimeToSeize});
 }
 
-// One that is attached to late costs the others nothing either.
+// A late attach to a neighbour is not delayed by the attack either.
 void StallTest::ExpectNeighbourIsAttachedToLate(
     const std::vector<std::string>& selection) {
   Adversary adversary = Attack(kForEver);
@@ -208,12 +208,12 @@ TEST_P(StallTest, NeighboursAreAttachedToLate) {
   ExpectNeighbourIsAttachedToLate();
 }
 
-// Whether it is wanted, only its arguments tell.
+// Here the service must read a process's arguments to know whether to attach to it.
 TEST_P(StallTest, NeighboursAreAttachedToLateByTheirNames) {
   ExpectNeighbourIsAttachedToLate({"-n", "hsa_dispatch"});
 }
 
-// Who asks for the attacker itself gets an answer, and a duration is kept.
+// An attach to the attacker itself gets an answer, and keeps to its duration.
 TEST_P(StallTest, AnAttachToItselfEnds) {
   Adversary adversary = Attack(kForEver);
   ASSERT_TRUE(adversary.Says("begun"));

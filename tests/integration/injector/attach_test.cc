@@ -1,5 +1,5 @@
-// Attaches to real processes whose threads stand at a window, and looks at what is left
-// of them.
+// Attaches to real processes whose threads are at a window, and checks their state
+// afterwards.
 #include "injector/attach.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ TEST(AttachTest, StartsTheCollectorAndRestoresTheThread) {
   EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
 }
 
-// The check above can fail: without a collector nothing reports.
+// Shows that the check above can fail: without a collector there is no report.
 TEST(AttachTest, ATargetThatIsLeftAloneReportsNothing) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain"));
@@ -95,7 +95,7 @@ TEST(AttachTest, APreparationChangesNothingAndIsUsed) {
   EXPECT_TRUE(target.Intact()) << target.output();
 }
 
-// As if another library were mapped there now, or as if the program used that room.
+// As if another library were mapped there now, or the program used that space.
 TEST(AttachTest, APreparationThatHoldsNoLongerIsNotUsed) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain"));
@@ -285,8 +285,8 @@ TEST(AttachTest, TheTargetMayBeKilledAtAnyInstant) {
     AttachOutcome outcome = AttachOnOwnThread(target.Request());
     killer.join();
     instants.Add(/*late=*/outcome.ok());
-    // Files of a dying process give all kinds of errors; what counts is that it is no
-    // success with a detail, and that the process is gone.
+    // Files of a dying process give all kinds of errors; what counts is that an attach
+    // that failed says why, and that the process is gone.
     if (outcome.reason != AttachReason::kTargetExited) {
       EXPECT_TRUE(outcome.ok() || !outcome.detail.empty()) << Describe(outcome);
     }

@@ -1,4 +1,4 @@
-// Attaches on threads that are blocked in a system call: the call ends as without us.
+// Attaches on threads blocked in a system call: the call ends as without an attach.
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class BlockedCallTest : public testing::Test {
     return AttachBlockedThread(request);
   }
 
-  // What the target prints when nobody attaches.
+  // Returns the target's output without an attach.
   static std::string Native(const std::string& call) {
     TargetProcess target;
     Start(&target, call);
@@ -73,7 +73,7 @@ TEST_P(BlockedTest, TheCallEndsAsWithoutUs) {
   const AttachOutcome outcome = Attach(target);
   ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
                             << outcome.detail;
-  // The thread is still blocked, or is again.
+  // The thread is still blocked, or blocked again.
   EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
   EXPECT_TRUE(target.WaitForState('S'));
   target.Finish();
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, BlockedTest,
                                          "accept", "recvfrom", "recvmsg"),
                          CallName);
 
-// Calls that end by their own timeout, measured from their first begin.
+// Calls that end by their own timeout, measured from their first start.
 class TimeoutTest : public BlockedTest {};
 
 TEST_P(TimeoutTest, IsNeitherCutNorLengthened) {
@@ -98,7 +98,7 @@ TEST_P(TimeoutTest, IsNeitherCutNorLengthened) {
   ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
                             << outcome.detail;
   EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
-  // The line comes by itself; then the second thread is told to end.
+  // The line comes without the flag; Finish() then lets the second thread end.
   EXPECT_THAT(target.ReadLine(), HasSubstr("early=0"));
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, TimeoutTest,
                                          "clock_nanosleep"),
                          CallName);
 
-// epoll_wait reports an interruption to the program, whatever we do.
+// epoll_wait reports an interruption to the program, whatever the injector does.
 TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
   TargetProcess target;
   ASSERT_NO_FATAL_FAILURE(Start(&target, "epoll_wait"));
@@ -123,7 +123,7 @@ TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
   EXPECT_EQ(target.Report(), "");
 }
 
-// It may have been in another call when the threads were looked at.
+// The thread may have been in another call when the threads were inspected.
 TEST_F(BlockedTest, AThreadThatHasGoneOnToSuchACallIsNotStopped) {
   TargetProcess target;
   ASSERT_NO_FATAL_FAILURE(Start(&target, "epoll_wait"));
@@ -138,14 +138,14 @@ TEST_F(BlockedTest, AThreadThatHasGoneOnToSuchACallIsNotStopped) {
   EXPECT_EQ(target.Report(), "");
 }
 
-// fork holds the arenas that it has locked already, which dlopen would wait for.
+// fork holds the arenas that it has already locked, for which dlopen would wait.
 TEST_F(BlockedTest, AThreadThatWaitsForALockOfTheCLibraryIsNotUsed) {
   TargetProcess target;
   ASSERT_NO_FATAL_FAILURE(Start(&target, "fork"));
   AttachOutcome outcome = Attach(target);
   EXPECT_EQ(outcome.reason, AttachReason::kNoSafePoint) << outcome.detail;
   EXPECT_FALSE(outcome.target_modified);
-  // Nor if it has begun to wait since the threads were looked at.
+  // Nor is it used if it has begun to wait since the threads were inspected.
   outcome = AttachOnOwnThread(RequestOf(target));
   EXPECT_EQ(outcome.reason, AttachReason::kNotAtWindow) << outcome.detail;
   EXPECT_EQ(outcome.stopped_ns, 0u);
@@ -155,8 +155,8 @@ TEST_F(BlockedTest, AThreadThatWaitsForALockOfTheCLibraryIsNotUsed) {
   EXPECT_EQ(target.Report(), "");
 }
 
-// A service that has no descriptor left is at fault itself, and says so.
-TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
+// If the service has no descriptor left, the outcome says that the service is at fault.
+TEST_F(BlockedTest, LackOfDescriptorsIsNotReportedAsAnExit) {
   TargetProcess target;
   ASSERT_NO_FATAL_FAILURE(Start(&target, "read"));
   AttachOutcome outcome;
@@ -179,15 +179,15 @@ TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
 struct SignalCase {
   const char* call;
   int signal;
-  bool ends;  // the call, with EINTR, by the handler
+  bool ends;  // true if the handler ends the call with EINTR
 };
 
 std::ostream& operator<<(std::ostream& out, const SignalCase& test) {
   return out << test.call << " " << test.signal;
 }
 
-// The kernel decides by the call and by SA_RESTART, which the handler of SIGUSR1 has
-// and that of SIGUSR2 has not.
+// The kernel decides by the call and by SA_RESTART, which is set for the handler of
+// SIGUSR1 and not for that of SIGUSR2.
 class SignalledTest : public BlockedCallTest,
                       public testing::WithParamInterface<SignalCase> {
  protected:
@@ -217,7 +217,7 @@ TEST_P(SignalledTest, TheSignalComesDuringTheAttach) {
   const AttachOutcome outcome = Attach(target);
   ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
                             << outcome.detail;
-  // The start function sleeps.
+  // The collector's start function sleeps.
   ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
   Signal(&target);
   EXPECT_THAT(target.Report(), HasSubstr("ended"));
@@ -281,8 +281,8 @@ TEST_F(QueuedTest, ASignalThatTheThreadBlocksDoesNotMatter) {
   EXPECT_THAT(target.output(), HasSubstr("read result=1"));
 }
 
-// Cancelled by another thread of the program: it must not end with a lock of the loader
-// or of the collector in its hands.
+// Another thread of the program cancels the thread, which must not end while it holds a
+// lock of the loader or of the collector.
 class CancelledTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(CancelledTest, TheThreadEndsBehindTheStub) {
@@ -297,7 +297,7 @@ TEST_P(CancelledTest, TheThreadEndsBehindTheStub) {
   const AttachOutcome outcome = AttachOnOwnThread(request);
   ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
                             << outcome.detail;
-  // It sleeps in dlopen, or in the start function.
+  // The thread sleeps in dlopen, or in the start function.
   ASSERT_NE(target.WaitForReport(), "");
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
@@ -314,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(Sleeps, CancelledTest,
                                                     : "InTheStartFunction");
                          });
 
-// Stopped by an operator: it stays stopped, and is entered when it goes on.
+// A process stopped by an operator stays stopped, and is entered when it continues.
 TEST_F(BlockedTest, AStoppedProcessStaysStopped) {
   TargetProcess target;
   ASSERT_NO_FATAL_FAILURE(Start(&target, "read"));

@@ -24,7 +24,7 @@ SeenCall CallOf(const TargetProcess& target) {
   SeenCall call;
   call.tid = target.tid();
   call.ip = target.window();
-  // Any place of its stack, where it has room.
+  // Any address in its stack that leaves enough room.
   const auto maps = Maps::Read(target.pid());
   EXPECT_TRUE(maps.ok()) << maps.status();
   for (const Mapping& mapping : maps->mappings()) {
@@ -33,7 +33,7 @@ SeenCall CallOf(const TargetProcess& target) {
   return call;
 }
 
-// On a thread that has ended.
+// Attaches on a thread that has ended when this returns.
 AttachOutcome Enter(const TargetProcess& target, UrgentCall* call) {
   EXPECT_TRUE(call->usable());
   AttachOutcome outcome;
@@ -68,14 +68,14 @@ TEST(CallTest, TheThreadIsEnteredWhereItStops) {
   EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
 }
 
-// SIGALRM comes all the time, and queued signals are counted.
+// SIGALRM arrives all the time, and the target adds up queued signals.
 TEST(CallTest, SignalsOnTheWayAreDelivered) {
   for (int i = 0; i < 5; ++i) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("timer"));
     SignalStorm storm(target.pid());
     AttachOutcome outcome;
-    // In a handler it is not where it should be: the probe would not stop it there.
+    // In a handler the thread is not at the call, and a probe would not stop it there.
     for (int n = 0; n < 1000 && !outcome.ok(); ++n) {
       UrgentCall call(CallOf(target));
       outcome = Enter(target, &call);
@@ -115,7 +115,7 @@ TEST(CallTest, AThreadThatMakesNoOtherCallIsLeftAsItWas) {
   ExpectAsBefore(target, before);
 }
 
-// The kernel's signal, but not because of the call.
+// The kernel sends the signal, but not because of the call.
 TEST(CallTest, TheSameSignalFromElsewhereStopsNothing) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());

@@ -1,4 +1,4 @@
-// Targets that see no file of the collector: they are sent a descriptor.
+// Targets that cannot see the collector's file: they are sent a descriptor of it.
 #include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "injector/attach.h"
-#include "injector/collector_name.h"
 #include "injector/descriptor_sender.h"
+#include "injector/mapped_collector.h"
 #include "injector/stub_removal.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/file.h"
@@ -42,7 +42,7 @@ AttachRequest SentRequest(const TargetProcess& target, int descriptor) {
   return request;
 }
 
-// The call fails with `error` from here on.
+// Makes the call fail with `error` from here on.
 void Forbid(unsigned call, unsigned error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -57,7 +57,7 @@ void Forbid(unsigned call, unsigned error) {
   }
 }
 
-// The stub is gone soon, and the target finishes as if nothing had happened.
+// The stub can soon be removed, and the target finishes as if nothing had happened.
 void ExpectUnharmed(TargetProcess& target, const AttachRequest& request,
                     const AttachOutcome& outcome, const TargetSnapshot& before) {
   EXPECT_TRUE(target.RunsAgain());
@@ -83,7 +83,7 @@ void ExpectSentTo(const std::string& mode, int descriptor) {
   TargetProcess target;
   ASSERT_TRUE(target.Start(mode));
   ASSERT_TRUE(target.WaitAtWindow());
-  // Others change all the time.
+  // Targets in other modes change all the time.
   const bool is_plain = mode == "plain";
   const TargetSnapshot before = is_plain ? target.Snapshot() : TargetSnapshot();
   const AttachOutcome outcome = target.Attach(SentRequest(target, descriptor));
@@ -110,18 +110,18 @@ TEST(DescriptorTest, ATargetThatSeesNoFileIsSentOne) {
   }
 }
 
-// Where the kernel forbids executable memfds.
+// For machines whose kernel forbids executable memfds.
 TEST(DescriptorTest, ADescriptorOfAnOrdinaryFileWillDo) {
   auto file = OpenFile(CollectorPath(), O_RDONLY);
   ASSERT_TRUE(file.ok());
   ExpectSentTo("plain", file->get());
 }
 
-TEST(DescriptorTest, NumbersOfManyDigitsAreNoProblem) {
+TEST(DescriptorTest, WorksWithHighDescriptorNumbers) {
   const UniqueFd memfd = CollectorMemfd(CollectorPath());
   TargetProcess target;
   ASSERT_TRUE(target.Start({"", "plain", [] {
-                              // All lower ones are taken.
+                              // All lower numbers are in use.
                               for (int fd = 0; fd >= 0 && fd < 300;) fd = dup(0);
                             }}));
   ASSERT_TRUE(target.WaitAtWindow());
@@ -220,7 +220,7 @@ TEST(DescriptorTest, ATableThatIsNearlyFullIsNotExceeded) {
   }
 }
 
-// What the loader says in the target arrives here.
+// The message of the target's loader arrives in the load report.
 TEST(DescriptorTest, AFailedLoadIsReported) {
   UniqueFd torn(memfd_create(ROCATTACH_COLLECTOR_NAME, MFD_CLOEXEC));
   ASSERT_TRUE(WriteAll(torn.get(), "not a library").ok());

@@ -33,7 +33,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The injector in a process of its own.
+// Starts the injector in a process of its own.
 RunnerProcess Runner(const TargetProcess& target, const std::string& fault,
                      bool sent = false) {
   std::vector<std::string> command = {FaultRunnerPath(), std::to_string(target.pid()),
@@ -55,8 +55,8 @@ void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
   }
   // The thread has left the stub, if it was in it.
   EXPECT_TRUE(target.WaitAtWindow()) << fault;
-  // The signal that was to stop the thread does nothing, but is there until the thread
-  // has run.
+  // The signal that was to stop the thread has no effect, but stays pending until the
+  // thread has run.
   TargetSnapshot after = target.Snapshot();
   for (int i = 0; i < 2000 && before.signals != after.signals; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -135,7 +135,7 @@ TEST(FaultTest, AFailingStepIsReportedAndUndone) {
   }
 }
 
-// At a call: the thread is seized and runs, is armed, and stops.
+// Attaches at a call: the thread is seized and runs on, the call is armed and stops it.
 RunnerProcess CallRunner(const TargetProcess& target, const std::string& fault) {
   uint64_t stack = 0;
   const auto maps = Maps::Read(target.pid());
@@ -190,8 +190,8 @@ TEST(FaultTest, AFailingStepAtACallIsReportedAndUndone) {
   }
 }
 
-// Where the target does not see the file, the thread is in the stub while the file is
-// sent. It must go on without it.
+// If the target cannot see the file, the thread is in the stub while the file is sent.
+// It must continue without the file.
 TEST(FaultTest, DeathBeforeTheFileIsSentChangesNothing) {
   std::vector<std::string> steps = StepsBeforeRedirect(StubKind::kByDescriptor);
   for (const char* step :
@@ -231,7 +231,7 @@ TEST(FaultTest, AFileThatCannotBeSentIsReported) {
   ExpectUnharmed(target, before, "send", false);
 }
 
-// The abstract address of the socket that the process has just made.
+// Returns the abstract address of the socket that the process has just made.
 std::string SocketOf(pid_t pid) {
   std::set<std::string> inodes;
   std::error_code error;
@@ -250,7 +250,7 @@ std::string SocketOf(pid_t pid) {
   return "";
 }
 
-// As the service does it, but without the key.
+// Sends the file as the service does, but without the key.
 void SendFile(const std::string& name, int file) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -277,14 +277,14 @@ void SendFile(const std::string& name, int file) {
             static_cast<ssize_t>(sizeof(contents)));
 }
 
-// Another process sends something to the stub's socket before the service does: a
-// library of its own must not be loaded.
+// Another process sends a library of its own to the stub's socket before the service
+// sends the file: that library must not be loaded.
 TEST(FaultTest, AStrangersFileIsNotLoaded) {
   TargetProcess target;
   ASSERT_TRUE(StartAtWindow(target, "plain"));
   TargetSnapshot before = target.Snapshot();
   const UniqueFd collector(open(CollectorPath().c_str(), O_RDONLY | O_CLOEXEC));
-  // Time enough at each step of the injector.
+  // Leaves enough time at each step of the injector.
   RunnerProcess runner = Runner(target, "delay-ms=100", /*sent=*/true);
   std::string name;
   for (int i = 0; i < 30'000 && name.empty(); ++i) {
@@ -298,8 +298,8 @@ TEST(FaultTest, AStrangersFileIsNotLoaded) {
   ExpectUnharmed(target, before, "stranger", false);
 }
 
-// Another thread takes the loader's lock behind the injector's look at it: the stub
-// tries it too, and gives up in bounded time.
+// Another thread takes the loader's lock after the injector has checked it: the stub
+// tries the lock as well, and gives up in bounded time.
 TEST(FaultTest, TheStubDoesNotWaitForTheLoader) {
   for (const std::string mode : {"constructor", "iterate", "holder"}) {
     TargetProcess target;
@@ -311,12 +311,12 @@ TEST(FaultTest, TheStubDoesNotWaitForTheLoader) {
     target.Finish();
     EXPECT_TRUE(target.Intact())
         << mode << ": " << target.output() << " status " << target.status();
-    // Nobody waits for this thread there, and the lock becomes free.
+    // The holder does not wait for this thread, so the lock becomes free.
     EXPECT_EQ(target.Report().empty(), mode != "holder") << mode;
   }
 }
 
-// A glibc whose locks are not found is attached to as it always was.
+// If glibc's locks are not found, the attach goes on without checking them.
 TEST(FaultTest, WithoutTheLoadersLocksTheCollectorIsLoaded) {
   TargetProcess target;
   ASSERT_TRUE(StartAtWindow(target, "plain"));
@@ -326,7 +326,7 @@ TEST(FaultTest, WithoutTheLoadersLocksTheCollectorIsLoaded) {
   ExpectUnharmed(target, before, "fail-loader-lock", true);
 }
 
-// What older or stricter kernels refuse has a second way.
+// If an older or stricter kernel refuses a shortcut, a second way is used.
 TEST(FaultTest, ARefusedShortcutIsReplaced) {
   for (const std::string shortcut : {"maps-query", "mem-write"}) {
     TargetProcess target;
@@ -347,7 +347,7 @@ TEST(FaultTest, AFailingDetachIsCompletedByTheEndOfTheTracer) {
   ExpectUnharmed(target, before, "fail-detach", true);
 }
 
-// SIGKILL from outside, at random instants; how many rounds the environment says.
+// Sends SIGKILL from outside at random instants; the environment sets the rounds.
 void KillAtRandomInstants(bool sent) {
   const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
   const int rounds = wanted != nullptr ? atoi(wanted) : 60;

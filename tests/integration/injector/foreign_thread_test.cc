@@ -1,5 +1,5 @@
-// Threads in which no library can be loaded: those that the C library did not make, and
-// those whose system calls come back as signals. They run on as if nobody had looked.
+// Threads in which no library can be loaded: those that the C library did not create,
+// and those whose system calls come back as signals. They run on undisturbed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ class ForeignThreadTest : public testing::Test {
     options.mode = mode;
     return target->Start(options);
   }
-  // When the thread that is meant has come to its call; `another`: not the foreign one.
+  // Attaches once the intended thread is in its call; `another`: not the foreign one.
   static AttachOutcome AttachBlocked(const TargetProcess& target,
                                      bool another = false) {
     AttachRequest request = target.Request();
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, BlockedForeignTest,
                                          "futex-registered", "under-registered"),
                          NameOf);
 
-// One of the C library's is used if there is one.
+// A thread of the C library is used instead if there is one.
 TEST_F(ForeignThreadTest, AnotherThreadIsEnteredInstead) {
   RunAlone("beside");
   for (int i = 0; i < kTimes; ++i) {
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, ForeignWindowTest,
 class DispatchTest : public ForeignThreadTest,
                      public testing::WithParamInterface<const char*> {
  protected:
-  // The kernel has had the dispatch since 5.11, and says so since 6.4.
+  // The kernel has had Syscall User Dispatch since 5.11, and reports it since 6.4.
   void SetUp() override {
     utsname system = {};
     int major = 0, minor = 0;

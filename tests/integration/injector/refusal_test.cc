@@ -3,23 +3,27 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "injector/attach.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/places.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -38,7 +42,7 @@ void BecomeNobody() {
   }
 }
 
-// True if the test cannot go on without root; then it has been skipped or failed.
+// True if the test needs root and does not have it, which is a failure in CI.
 bool NeedsRoot() {
   if (geteuid() == 0) return false;
   const char* ci = getenv("CI");
@@ -137,7 +141,7 @@ TEST(RefusalTest, AlreadyTraced) {
   waitpid(tracer, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
-  // It was retryable: now it works.
+  // The refusal was retryable: now the attach works.
   outcome = target.Attach();
   EXPECT_TRUE(outcome.ok()) << Describe(outcome);
   target.Finish();
@@ -171,6 +175,54 @@ TEST(RefusalTest, SeccompStrictMode) {
   ExpectRefusal(target, target.Request(), AttachReason::kUnsupported);
 }
 
+// Gives the calling thread a seccomp filter that allows every call.
+void AddSeccompFilter() {
+  sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const sock_fprog program = {1, &allow};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) {
+    _exit(95);
+  }
+}
+
+// Runs `attach` on a thread with a filter, as a service has in a unit with
+// SystemCallFilter=. The kernel does not let it read the filters of others.
+void WithSeccompFilter(const std::function<void()>& attach) {
+  std::thread([&attach] {
+    AddSeccompFilter();
+    attach();
+  }).join();
+}
+
+TEST(RefusalTest, SeccompFiltersThatCannotBeRead) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start({"", "plain", AddSeccompFilter}) && target.WaitAtWindow());
+  WithSeccompFilter([&target] {
+    ExpectRefusal(target, target.Request(), AttachReason::kSeccompFilter);
+  });
+}
+
+TEST(RefusalTest, NoSeccompFiltersToRead) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());
+  WithSeccompFilter([&target] {
+    const AttachOutcome outcome = target.Attach();
+    EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+  });
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+}
+
+TEST(RefusalTest, SeccompFiltersThatCanBeReadAndAllowAll) {
+  if (NeedsRoot()) GTEST_SKIP() << "needs CAP_SYS_ADMIN to read filters";
+  TargetProcess target;
+  ASSERT_TRUE(target.Start({"", "plain", AddSeccompFilter}) && target.WaitAtWindow());
+  const AttachOutcome outcome = target.Attach();
+  EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+}
+
 TEST(RefusalTest, StaticallyLinked) {
   TargetProcess target;
   ASSERT_TRUE(target.Start({StaticTargetPath(), "plain", nullptr}));
@@ -188,8 +240,8 @@ TEST(RefusalTest, ThirtyTwoBit) {
   request.point.window_ip = 0x1000;
   request.collector.path = CollectorPath();
   AttachOutcome outcome;
-  // It is a copy of this test until its exec, whose libraries may have no room for the
-  // stub, and has no libc yet in the middle of it.
+  // Until its exec the child is a copy of this test, whose libraries may have no room
+  // for the stub; in the middle of the exec it has no libc yet.
   for (int tries = 0; tries < 2000; ++tries) {
     outcome = AttachOnOwnThread(request);
     if (outcome.reason != AttachReason::kNotAtWindow &&
@@ -244,8 +296,8 @@ TEST(RefusalTest, CollectorIsUnreadableForTheTargetsUser) {
   for (Case modes : {Case{0755, 0600}, Case{0700, 0644}}) {
     chmod(directory.path().c_str(), modes.directory_mode);
     chmod(file.c_str(), modes.file_mode);
-    // The target itself must be reachable for that user, too, and the library that it
-    // is linked to in the build directory.
+    // That user must also be able to reach the target itself, and the library in the
+    // build directory that it is linked to.
     const testing_support::ExecutableDirectory place;
     const std::string program = place / "target";
     const std::filesystem::path library = WindowLibraryPath();
@@ -274,8 +326,8 @@ TEST(RefusalTest, SetUserIdProgram) {
   ExpectRefusal(target, target.Request(), AttachReason::kSecureExec);
 }
 
-// Between the seize and the stop the thread may find itself in another program, whose
-// memory is another one.
+// Between the seize and the stop the process may replace its program, and with it its
+// memory.
 TEST(RefusalTest, AProgramThatIsReplacedMeanwhile) {
   const testing_support::ExecutableDirectory directory;
   const std::string script = directory / "again.sh", end = directory / "end";
@@ -300,7 +352,7 @@ TEST(RefusalTest, AProgramThatIsReplacedMeanwhile) {
     const AttachOutcome outcome = AttachOnOwnThread(request);
     ASSERT_FALSE(outcome.ok());
     ASSERT_FALSE(outcome.target_modified) << Describe(outcome);
-    // It lives: whatever was found out of it was of a living process.
+    // The process is alive, so nothing that was read may look like its exit.
     ASSERT_NE(outcome.reason, AttachReason::kTargetExited) << Describe(outcome);
   }
   std::ofstream(end).put('\n');

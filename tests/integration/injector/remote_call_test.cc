@@ -1,5 +1,5 @@
-// One function call on a waiting thread of a real process, whose attacher fails and
-// dies.
+// A function call on a waiting thread of a real process, whose attacher may fail or
+// die.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The attacher, in a process of its own.
+// Starts the attacher in a process of its own.
 RunnerProcess Runner(const TargetProcess& target, const std::string& tool,
                      const std::string& fault = "",
                      const std::string& kibibytes = "0") {
@@ -62,7 +62,7 @@ TEST(RemoteCallTest, TheFunctionGetsItsArgumentsAndNothingIsLeft) {
   for (const std::string mode : {"plain", "timed", "busy"}) {
     TargetProcess target;
     ASSERT_TRUE(Start(target, mode));
-    // The others of a busy one come and go.
+    // The other threads of a busy target change it all the time.
     const bool still = mode != "busy";
     const TargetSnapshot before = still ? target.Snapshot() : TargetSnapshot();
     for (const char* kibibytes : {"0", "4", "200"}) {
@@ -71,7 +71,7 @@ TEST(RemoteCallTest, TheFunctionGetsItsArgumentsAndNothingIsLeft) {
     }
     EXPECT_THAT(Call(target, "return=6"), HasSubstr("state=0 result=6 cleared=1"));
     EXPECT_THAT(Call(target, "deep"), HasSubstr("state=0 result=0 cleared=1"));
-    // It sleeps, and so uses what the kernel keeps for interrupted waits.
+    // The function sleeps, and so uses the kernel's state for interrupted waits.
     EXPECT_THAT(Call(target, "slow"), HasSubstr("state=0 result=0 cleared=1"));
     EXPECT_EQ(target.Report(),
               "attach 1 6 plain aligned=1\ndone\nattach 1 4102 plain aligned=1\ndone\n"
@@ -97,7 +97,7 @@ TEST(RemoteCallTest, DeathBeforeTheRedirectChangesNothing) {
     RunnerResult result = Runner(target, "plain", "die-call-" + step).Wait();
     EXPECT_TRUE(WIFSIGNALED(result.status)) << step << ": " << result.output;
     EXPECT_EQ(target.Report(), "") << step;
-    // The next attacher is not irritated by what was left.
+    // The remains do not disturb the next attacher.
     EXPECT_TRUE(target.RunsAgain() && target.WaitForState('S')) << step;
     EXPECT_THAT(Call(target, "plain"), HasSubstr("result=0 cleared=1")) << step;
     ExpectIntact(target, step);
@@ -196,7 +196,7 @@ TEST(RemoteCallTest, TheProcessEndsInTheCallOrBeforeIt) {
   EXPECT_THAT(Call(target, "die"), HasSubstr("state=2 "));
   target.Collect();
   EXPECT_TRUE(WIFEXITED(target.status()) && WEXITSTATUS(target.status()) == 3);
-  // At random instants of its own.
+  // Here the target exits by itself, at various instants.
   for (int i = 0; i < 20; ++i) {
     TargetProcess ending;
     ASSERT_TRUE(Start(ending, "exit"));
@@ -211,7 +211,7 @@ TEST(RemoteCallTest, TheProcessEndsInTheCallOrBeforeIt) {
   }
 }
 
-// SIGKILL from outside, at random instants; how many rounds the environment says.
+// Sends SIGKILL from outside at random instants; the environment sets the rounds.
 TEST(RemoteCallTest, TheAttacherMayBeKilledAtAnyInstant) {
   const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
   const int rounds = wanted != nullptr ? atoi(wanted) : 120;

@@ -1,5 +1,5 @@
-// Attaches where a library must not be loaded, or where there is hardly a stack: each
-// target is compared with a run of its own that nobody touched.
+// Attaches where a library must not be loaded, or where there is hardly any stack: each
+// target is compared with an untouched run of the same program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct ContextCase {
   const char* mode;
   AttachReason reason;  // kNone: the attach works
   const char* detail = "";
-  bool own_program = false;  // the one that has its allocator linked in
+  bool own_program = false;  // the program with its allocator linked in
   const char* preload = "";
 };
 
@@ -112,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "", false, "yes"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// A process that starts its runtime again and again has one stub for each place to
-// which it goes back (the test's window has three), not one for each round.
+// A process that starts its runtime again and again has one stub for each address at
+// which it continues (the test's window has three), not one for each round.
 TEST(StubRoomTest, AThousandAttachesNeedNoMoreRoomThanOne) {
   const char* wanted = getenv("ROCATTACH_ATTACH_ROUNDS");
   const int rounds = wanted != nullptr ? atoi(wanted) : 200;
@@ -181,7 +181,7 @@ TEST(StubRemovalTest, AStubThatIsInUseStays) {
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
   const StubLocation location = LocationOf(target, request, outcome);
   ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
-  // The collector's start function sleeps, on the stub's stack.
+  // The collector's start function sleeps on the stub's stack.
   ASSERT_TRUE(target.WaitForState('S'));
   StepResult removed = RemoveStub(location);
   ASSERT_FALSE(removed.ok());
@@ -194,7 +194,7 @@ TEST(StubRemovalTest, AStubThatIsInUseStays) {
   EXPECT_TRUE(target.Intact()) << target.output();
 }
 
-// What the stub asks for is refused: the thread continues without a collector.
+// The stub's request for memory is refused: the thread continues without a collector.
 TEST(OwnStackTest, AProcessWithoutMemoryGoesOn) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());

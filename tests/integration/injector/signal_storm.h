@@ -1,4 +1,4 @@
-// Queued signals that a target counts, sent by a thread.
+// A thread that sends queued signals, which a target counts.
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_SIGNAL_STORM_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_SIGNAL_STORM_H_
 
@@ -21,7 +21,7 @@ class SignalStorm {
             sigval value;
             value.sival_int = n;
             EXPECT_EQ(sigqueue(pid, SIGRTMIN, value), 0);
-            // Over the whole time of an attach.
+            // Spreads the signals over the whole time of an attach.
             std::this_thread::sleep_for(std::chrono::microseconds(20));
           }
         }) {}
@@ -31,7 +31,7 @@ class SignalStorm {
   void Join() {
     if (thread_.joinable()) thread_.join();
   }
-  // What the target prints if none was lost.
+  // The target's output if no signal was lost.
   static std::string Sum() {
     return "sum=" + std::to_string(kSignals * (kSignals + 1) / 2) + "\n";
   }

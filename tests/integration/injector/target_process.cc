@@ -22,7 +22,7 @@
 #include <sstream>
 #include <thread>
 
-#include "injector/collector_name.h"
+#include "injector/mapped_collector.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -50,7 +50,7 @@ bool WaitUntil(const std::function<bool()>& condition) {
   _exit(91);
 }
 
-// A line of /proc/PID/maps.
+// True for a line of /proc/PID/maps that maps the collector.
 bool IsOfCollector(const std::string& line) {
   for (const std::string& name :
        {CollectorPath(), NotACollectorPath(), std::string(ROCATTACH_COLLECTOR_MEMFD)}) {
@@ -225,6 +225,7 @@ void TargetProcess::Collect() {
     pollfd ready = {stdout_.get(), POLLIN, 0};
     if (poll(&ready, 1, 30'000) <= 0) {
       ADD_FAILURE() << "target " << pid_ << " does not end; state " << State();
+      kill(pid_, SIGKILL);
       break;
     }
     ssize_t n = read(stdout_.get(), chunk, sizeof(chunk));
@@ -288,7 +289,7 @@ TargetSnapshot TargetProcess::Snapshot() const {
   }
   std::ifstream status(root + "/task/" + std::to_string(tid_) + "/status");
   for (std::string line; std::getline(status, line);) {
-    // SigQ is about the user, not about the process.
+    // SigQ describes the user, not the process.
     for (const char* name :
          {"SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Threads"}) {
       if (line.rfind(name, 0) == 0) snapshot.signals += line + "\n";

@@ -1,4 +1,4 @@
-// A child of the test that stands at its window.
+// A child of the test whose thread is at its window.
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGET_PROCESS_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGET_PROCESS_H_
 
@@ -15,11 +15,11 @@
 
 namespace rocattach {
 
-// What the target can show of itself; equal before and after an attach.
+// Observable state of the target; equal before and after an attach.
 struct TargetSnapshot {
-  std::map<std::string, std::string> descriptors;  // number -> what it names
+  std::map<std::string, std::string> descriptors;  // number -> what it refers to
   std::vector<std::string> mappings;  // without the heap, the stack, the collector
-  // Bytes of executable mappings of files, as a hash, by the mapping's line.
+  // A hash of the bytes of each executable file mapping, by the mapping's line.
   std::map<std::string, size_t> code;
   std::string signals;  // pending, blocked, ignored, caught; number of threads
 };
@@ -36,16 +36,16 @@ class TargetProcess {
   TargetProcess() = default;
   TargetProcess(const TargetProcess&) = delete;
   TargetProcess& operator=(const TargetProcess&) = delete;
-  // Kills and collects what is still there.
+  // Kills and reaps the process if it still exists.
   ~TargetProcess();
 
-  // Starts the program and reads its first line. False (and a test failure) if that
-  // does not come.
+  // Starts the program and reads its first line. False (and a test failure) if there is
+  // none.
   bool Start(const Options& options);
   bool Start(const std::string& mode) { return Start(Options{"", mode, nullptr}); }
 
-  // Waits until the thread stands at the window (it prints its line a little earlier),
-  // by looking with ptrace. False and a test failure if that does not come.
+  // Waits until the thread is at the window, according to ptrace (the target prints its
+  // line a little earlier). False and a test failure if it does not get there.
   bool WaitAtWindow() const;
 
   pid_t pid() const { return pid_; }
@@ -54,30 +54,30 @@ class TargetProcess {
 
   // A request for this target with the test collector.
   AttachRequest Request() const;
-  // Tries until the thread stands at the window: it prints its line a little earlier.
+  // Retries until the thread is at the window: its line is printed a little earlier.
   AttachOutcome Attach(const AttachRequest& request, LibraryCache* cache = nullptr);
   AttachOutcome Attach() { return Attach(Request()); }
 
-  // Waits (up to some seconds) until the collector has reported; what it wrote.
+  // Waits (up to some seconds) until the collector has reported; returns the report.
   std::string WaitForReport() const;
-  // What it has written so far.
+  // Returns what the collector has written so far.
   std::string Report() const;
   void ClearReport() const;
 
   // Lets the window end.
   void OpenWindow();
-  // The next line of its output.
+  // Reads the next line of its output.
   std::string ReadLine();
-  // OpenWindow, then waits for the end: output after the first line, and wait status.
+  // Calls OpenWindow() and waits for the end; keeps further output and the wait status.
   void Finish();
   // Waits for the end without opening the window.
   void Collect();
   const std::string& output() const { return output_; }
   int status() const { return status_; }
-  // The target ended by itself, found its state intact and said so.
+  // True if the target ended by itself, and found and reported its state to be intact.
   bool Intact() const;
 
-  char State() const;  // of the window's thread, as in /proc/PID/stat
+  char State() const;  // the window thread's, as in /proc/PID/stat
   // Waits until State() is none of the stopped states 't' and 'T'.
   bool RunsAgain() const;
   // Waits until State() is `state`.
@@ -95,11 +95,11 @@ class TargetProcess {
   int status_ = -1;
 };
 
-// Paths that the build knows.
+// Paths that are set at build time.
 std::string CollectorPath();
 std::string NotACollectorPath();
 std::string TargetPath();
-std::string WindowLibraryPath();  // that it is linked to
+std::string WindowLibraryPath();  // the target is linked to it
 std::string StaticTargetPath();
 std::string Spin32Path();
 std::string FaultRunnerPath();
@@ -110,8 +110,8 @@ std::string ContextsPath();
 std::string OwnMallocTargetPath();
 std::string OwnMallocPath();
 
-// A memfd with the contents of `path`, named as the service names its own: what is sent
-// to targets that do not see the collector's file.
+// Makes a memfd with the contents of `path`, with the name that the service uses. It
+// can be sent to targets that do not see the collector's file.
 UniqueFd CollectorMemfd(const std::string& path);
 
 }  // namespace rocattach

@@ -1,5 +1,5 @@
-// A call whose thread is stopped without a probe: the kernel sends the signal because of
-// urgent data, and it looks the same to a tracer.
+// A call at which a thread is stopped without a probe: the kernel sends the signal
+// because of urgent data, and the signal looks the same to a tracer.
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_URGENT_CALL_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_URGENT_CALL_H_
 
@@ -36,10 +36,10 @@ class UrgentCall : public ProbedCall {
   }
 
   bool usable() const { return usable_; }
-  // Calls are no longer made.
+  // From now on the thread makes no calls.
   void EndCalls() { silent_ = true; }
   int armed() const { return armed_; }
-  // The signal of somebody else.
+  // Sends the signal; when a test calls this, as an unrelated sender would.
   void SendSignal() { (void)send(sender_.get(), "!", 1, MSG_OOB); }
 
   std::optional<SeenCall> Seen() override { return seen_; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs into a prefix of its own and runs what stands there.
+"""Installs into a prefix of its own and runs the installed programs.
 
 usage: install_test.py CMAKE BUILD_DIRECTORY VERSION
 """
@@ -20,7 +20,7 @@ import unittest
 
 CMAKE = BUILD = VERSION = ""
 
-# Everything that may be installed. What is new belongs in here on purpose.
+# Everything that may be installed. New files must be added here deliberately.
 ALLOWED = (
     "bin/rocattach",
     "bin/rocattach-watch",
@@ -100,7 +100,7 @@ FORBIDDEN = (
     "*test*",
     "*fuzz*",
     "*bench*",
-    "*[!e]fault*",  # but default
+    "*[!e]fault*",  # but not "default"
 )
 
 
@@ -135,7 +135,7 @@ class InstallTest(unittest.TestCase):
         shutil.rmtree(cls.prefix)
 
     def run_installed(self, program, *arguments):
-        # From a directory and with an environment that know nothing of the build.
+        # From a directory and with an environment that do not refer to the build.
         return subprocess.run(
             [os.path.join(self.prefix, "bin", program), *arguments],
             capture_output=True,
@@ -155,12 +155,24 @@ class InstallTest(unittest.TestCase):
             if not name.startswith("share/doc/"):
                 self.assertFalse(any(fnmatch.fnmatch(name, p) for p in FORBIDDEN), name)
 
-    def test_the_unit_names_what_is_installed(self):
+    def test_the_unit_names_installed_files(self):
         unit = os.path.join(self.prefix, "lib/systemd/system/rocattach-watch.service")
         with open(unit, encoding="utf-8") as file:
             text = file.read()
         self.assertIn(f"ExecStart={self.prefix}/bin/rocattach-watch ", text)
         self.assertIn(f"EnvironmentFile=-{self.prefix}/etc/default/", text)
+
+    def test_the_unit_sets_up_no_seccomp_filter(self):
+        # With one the service could not read those of its targets. systemd.exec(5) names
+        # the options that set up a filter.
+        unit = os.path.join(self.prefix, "lib/systemd/system/rocattach-watch.service")
+        with open(unit, encoding="utf-8") as file:
+            options = re.findall(r"^(\w+)=", file.read(), re.M)
+        filtering = re.compile(
+            "SystemCall|Restrict|LockPersonality|MemoryDenyWriteExecute|PrivateDevices|"
+            "Protect(Kernel|Clock|Hostname)|DynamicUser")
+        self.assertEqual([option for option in options if filtering.match(option)], [])
+        self.assertIn("CapabilityBoundingSet", options)
 
     def test_the_default_options_are_understood(self):
         path = os.path.join(self.prefix, "etc/default/rocattach-watch")
@@ -202,7 +214,7 @@ class InstallTest(unittest.TestCase):
             self.assertIn(expected, self.typed_in_zsh(place, words), words)
 
     def typed_in_zsh(self, place, words):
-        """What zsh makes of `words` and the Tab key: it completes on terminals only."""
+        """Types `words` and Tab in zsh, which completes on terminals only."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ.update(PATH=f"{self.prefix}/bin:/usr/bin:/bin", TERM="dumb")
@@ -246,14 +258,14 @@ class InstallTest(unittest.TestCase):
             ).stdout.splitlines()
 
         built = {line.split(":")[0] for line in ninja("-t", "targets", "all")}
-        # Quoted where the path has blanks.
+        # Names are quoted if the path has blanks.
         needed = "\n".join(ninja("-t", "commands", "installed"))
         sources = set()
         for directory, _, names in os.walk(BUILD):
             if "cmake_install.cmake" in names:
                 with open(os.path.join(directory, "cmake_install.cmake"), encoding="utf-8") as f:
                     sources |= set(re.findall(r'"%s/([^"]+)"' % re.escape(BUILD), f.read()))
-        # Under ROCm's names the libraries are installed on request only.
+        # The libraries with ROCm's names are installed on request only.
         copied = {p for p in sources & built if not p.startswith("userspace/library/rocm/")}
         self.assertIn("userspace/cli/rocattach", copied)
         self.assertGreaterEqual(len(copied), 8)
@@ -307,10 +319,10 @@ class InstallTest(unittest.TestCase):
         )
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
-    def test_the_attach_module_finds_the_library_and_that_the_program(self):
+    def test_the_attach_module_finds_the_library_and_the_program(self):
         (module,) = (f for f in self.files if f.endswith("rocattach_attach/__init__.py"))
         folder = os.path.dirname(os.path.dirname(os.path.join(self.prefix, module)))
-        # The program is found if it is started, and says what it thinks of this process.
+        # The program was found if it starts and reports on this process.
         code = (
             "import os, rocattach_attach as r\n"
             "library = r.Library()\n"
@@ -362,7 +374,7 @@ class InstallTest(unittest.TestCase):
                 "include/rocprofiler-sdk-rocattach/rocattach.h",
             ):
                 self.assertTrue(fnmatch.filter(files, pattern), (pattern, files))
-            # Nothing of the rest, and nothing that shadows ROCm's own files unasked.
+            # No other files, and none that shadow ROCm's own files unasked.
             for name in files:
                 self.assertTrue(
                     fnmatch.fnmatch(name, "lib*/rocattach/libroc*attach.so*")
@@ -371,7 +383,7 @@ class InstallTest(unittest.TestCase):
                 )
             (library,) = fnmatch.filter(files, "lib*/rocattach/librocprofv3-attach.so")
             folder = os.path.dirname(os.path.join(prefix, library))
-            # By their bare names, as tools open them.
+            # Opened by their bare names, as tools do.
             code = (
                 "import ctypes\n"
                 "old = ctypes.CDLL('librocprofv3-attach.so')\n"

@@ -1,4 +1,4 @@
-// Programs that attach through librocattach, and what they have recorded.
+// Programs that attach through librocattach, and their recordings.
 #ifndef ROCATTACH_TESTS_INTEGRATION_LIBRARY_ATTACH_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_LIBRARY_ATTACH_FIXTURE_H_
 
@@ -15,7 +15,7 @@
 
 namespace rocattach::testing_support {
 
-// The processes of `rocattach attach` for this target, with its guard.
+// The processes of `rocattach attach` for this target, and its guard.
 inline std::vector<pid_t> RecordersOf(pid_t target) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -51,7 +51,7 @@ class AttachLibraryTest : public testing::Test {
   std::string File(const std::string& suffix = "") const {
     return directory_.path() + "/out/run" + suffix + ".rwa";
   }
-  // The status that attach= of this process prints.
+  // Runs the attach program, and returns the status that it prints for this process.
   int StatusOfAttach(pid_t pid, std::vector<std::string> more = {}) const {
     const Finished run = Run({"attach=" + std::to_string(pid)}, std::move(more));
     EXPECT_TRUE(run.exited_with(0)) << run.errors;
@@ -64,7 +64,7 @@ class AttachLibraryTest : public testing::Test {
     EXPECT_EQ(DispatchesOf(process, "After"), count);
     EXPECT_EQ(process.dropped(), 0u);
   }
-  // A program that attaches to `target`, and is attached.
+  // Starts a program that attaches to `target`, and waits until it has attached.
   std::unique_ptr<Child> Attached(const LateTarget& target,
                                   std::vector<std::string> rest) const {
     std::vector<std::string> words = {ROCATTACH_TEST_ATTACH_PROGRAM,

@@ -109,8 +109,8 @@ TEST_F(AttachLibraryTest, AThreadAZombieAndATracedProcess) {
   target.ExpectEnd();
 }
 
-// Neither a process of another user, nor, without the right to load BPF programs, one
-// of its own.
+// Without privileges a program can attach neither to a process of another user, nor,
+// since it may not load BPF programs, to one of its own user.
 TEST_F(AttachLibraryTest, WithoutPrivileges) {
   if (!EverybodyReaches(ROCATTACH_TEST_ATTACH_PROGRAM)) {
     GTEST_SKIP() << "the build cannot be reached by other users";
@@ -162,7 +162,7 @@ TEST_F(AttachLibraryTest, TheHostDiesAndTheTargetRunsOn) {
   target.ExpectEnd();
 }
 
-// Without the library: a program that runs `rocattach` with a pipe.
+// Without the library: a program runs `rocattach` with a pipe.
 TEST_F(AttachLibraryTest, TheProgramDetachesWhenItsInputEnds) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
@@ -189,7 +189,7 @@ TEST_F(AttachLibraryTest, AHostThatForksClosesAndIsInterrupted) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
   Child::Options options = Environment();
-  options.new_session = true;  // SIGINT is for its process group alone
+  options.new_session = true;  // SIGINT goes to its process group only
   const Finished run = Child({ROCATTACH_TEST_ATTACH_PROGRAM, "count-children",
                               "attach=" + target.text(), "wait", "interrupt", "close",
                               "sleep=300", "detach=" + target.text(), "wait"},

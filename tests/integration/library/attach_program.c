@@ -7,13 +7,13 @@
  *   attach=PID  tree=PID  detach=PID  detach-tree=PID   calls of the library
  *   sleep=MSEC
  *   close              closes every descriptor above 2
- *   ignore-children    SIGCHLD is ignored from here on
- *   count-children     a handler of SIGCHLD counts; the count is printed at the end
+ *   ignore-children    ignores SIGCHLD from here on
+ *   count-children     counts SIGCHLD in a handler; prints the count at the end
  *   wait               wait() must find no child
- *   interrupt          SIGINT for the process group, as Ctrl-C sends it; ignored here
- *   fork               a child that lives until the end of its standard input
- *   abort              the program is killed
- *   threads=PID,PID    attach to and detach from each in a thread of its own
+ *   interrupt          sends SIGINT to the process group, like Ctrl-C; ignores it here
+ *   fork               starts a child that lives until the end of its standard input
+ *   abort              kills the program
+ *   threads=PID,PID    attaches to and detaches from each in a thread of its own
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,7 +4,7 @@
 //   attach_tool LIBRARY PID [MSEC]
 //
 // LIBRARY exports attach() and detach(). Without MSEC it profiles until the process
-// ends. What is recorded and where it sets in its own environment, as the documents do,
+// ends. It sets in its own environment what is recorded and where, as the documents do,
 // unless the variables are set already.
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// librocattach as others use it: from the installed tree, by the tools that ROCm's
-// documents describe, and from Python.
+// librocattach as other programs use it: from the installed tree, by the tools that
+// ROCm's documents describe, and from Python.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class AttachToolsTest : public AttachLibraryTest {};
 
-// Names that are not in the documents must not meet those of the program.
+// Undocumented names must not collide with names of the program.
 TEST_F(AttachToolsTest, OnlyTheApiIsExported) {
   const auto names = [](const char* library) {
     const Finished symbols = Child({"nm", "-D", "--defined-only", library}).Wait();
@@ -46,7 +46,7 @@ TEST_F(AttachToolsTest, OnlyTheApiIsExported) {
               HasSubstr("soname: [librocprofiler-sdk-rocattach.so.1]"));
 }
 
-// As a user builds and runs it.
+// Builds and runs a program as a user would.
 TEST_F(AttachToolsTest, TheInstalledTree) {
   const std::string prefix = directory_.path() + "/tree";
   const Finished install = Child({ROCATTACH_TEST_CMAKE, "--install",
@@ -93,7 +93,7 @@ struct SampleTool {
 class SampleToolTest : public AttachLibraryTest,
                        public testing::WithParamInterface<SampleTool> {};
 
-// Longer than the target takes on a crowded machine once it has been attached to.
+// Longer than the target runs on a busy machine once it has been attached to.
 constexpr int kAttachedMsec = 6000;
 
 TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
@@ -110,7 +110,7 @@ TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
   std::vector<std::string> command = {tool, opened_by_it, target.text(),
                                       std::to_string(kAttachedMsec)};
   if (python) command.insert(command.begin(), "/usr/bin/python3");
-  // In that folder.
+  // Runs in that folder.
   command.insert(command.begin(), {"env", "-C", working.path()});
   Child running(command, options);
   EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
         SampleTool{ROCATTACH_TEST_ATTACH_TOOL_PYTHON,
                    "librocprofiler-sdk-rocattach.so"}));
 
-// Without a time, until the process ends.
+// Without a duration the tool stays until the process ends.
 TEST_F(AttachToolsTest, TheSampleToolWaitsForTheEnd) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
@@ -158,7 +158,7 @@ TEST_F(AttachToolsTest, PythonModule) {
   EXPECT_THAT(nobody.errors, HasSubstr("no such process"));
   const Finished usage = run({});
   EXPECT_TRUE(usage.exited_with(2)) << usage.errors;
-  // Until the process ends.
+  // Stays until the process ends.
   Child endless({"sh", "-c",
                  "exec /usr/bin/python3 -c 'import rocattach_attach; "
                  "rocattach_attach.main()' 2>&1"},

@@ -1,15 +1,15 @@
-/* A program that uses sessions all the time and expects its service to stop, die and come
- * back: a C program, built like program.c. It checks every status against what
- * rocattach_sessions.h says, and ends at SIGUSR1.
+/* A program that uses sessions all the time, while its service may stop, die and come
+ * back: a C program, built like program.c. It checks every status against
+ * rocattach_sessions.h, and ends at SIGUSR1.
  *
  *   churn cycle PID   sessions with changing counters, one after the other: prints
  *                     "good" after each one that brought records, "failed" after each
  *                     call that the service did not carry out
- *   churn hold PID    one session of dispatches, beside the other's counters, which have
- *                     the GPU for themselves: prints "held" whenever it brings records
- *                     again, "lost" whenever its service has gone
+ *   churn hold PID    one session of dispatches, beside the counters of the other mode,
+ *                     which have the GPU to themselves: prints "held" whenever it
+ *                     brings records again, "lost" whenever its service has gone
  *
- * At the end: calls= slowest= (seconds) undocumented= told= ended= records=. */
+ * At the end: calls= slowest= (s) undocumented= told= wrong_told= ended= records=. */
 #define _POSIX_C_SOURCE 200809L
 #include <rocattach/rocattach_sessions.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void say(const char* word) {
 }
 
 #define MOST_DOCUMENTED 4
-/* One call: how long it took, and whether its status is one of `documented`. */
+/* Notes a call's duration, and whether its status is one of `documented`. */
 static int judge(const char* call, double begin, rocattach_status_t status,
                  const rocattach_status_t documented[MOST_DOCUMENTED]) {
   const double took = seconds() - begin;
@@ -86,7 +86,7 @@ static void on_loss(rocattach_session_id_t session, rocattach_status_t status,
   ++told;
 }
 
-/* Create, and name the process: nothing that the service keeps. */
+/* Creates a session and names the process: the service keeps nothing of that. */
 static int create(int32_t pid, const char** counters, uint64_t count,
                   rocattach_session_id_t* session) {
   rocattach_filter_data_t data;
@@ -112,8 +112,8 @@ static int create(int32_t pid, const char** counters, uint64_t count,
   return 0;
 }
 
-/* HAS_ACTIVE_SESSION: the service may still be ending a session that a call before gave
- * up. FILTER_NOT_SUPPORTED: a service that has just come cannot count yet. */
+/* HAS_ACTIVE_SESSION: the service may still be ending a session that an earlier call
+ * gave up. FILTER_NOT_SUPPORTED: a service that just started cannot count yet. */
 static int start(rocattach_session_id_t session) {
   current = session.handle;
   return CALL(rocattach_start_session(session), ROCATTACH_STATUS_ERROR,
@@ -121,7 +121,7 @@ static int start(rocattach_session_id_t session) {
               ROCATTACH_STATUS_ERROR_FILTER_NOT_SUPPORTED);
 }
 
-/* Until records have come, the session is lost, or that takes long. */
+/* Waits until records have come or the session is lost, for `msec` at most. */
 static void wait_for_records(unsigned losses, int msec) {
   const unsigned before = records;
   for (int i = 0; i < msec && records == before && told == losses && !finished; ++i) {
@@ -148,13 +148,13 @@ static void cycle(int32_t pid) {
       const int stopped =
           CALL(rocattach_terminate_session(session), ROCATTACH_STATUS_ERROR);
       good = there && stopped && records > before;
-      /* What was lost is never said to be whole, and nobody is told of a stop. */
+      /* No call succeeds on a lost session, and a stop does not report a loss. */
       if (was_lost && (there || stopped)) ++undocumented;
       if (!was_lost && stopped && told != losses) ++undocumented;
       if (!stopped) ++ended;
       if (CALL(rocattach_terminate_session(session),
                ROCATTACH_STATUS_ERROR_SESSION_NOT_ACTIVE)) {
-        ++undocumented; /* it was over, however that went */
+        ++undocumented; /* it was over in any case */
       }
     } else {
       sleep_msec(10);

@@ -13,7 +13,7 @@
 
 namespace rocattach::testing_support {
 
-// Launches Before until Continue(), then After a known number of times.
+// Launches the kernel Before until Continue(), then the kernel After kAfter times.
 class LateTarget {
  public:
   static constexpr int kAfter = 500;
@@ -29,7 +29,7 @@ class LateTarget {
   bool ready() const { return ready_; }
   bool Runs() const { return kill(pid(), 0) == 0; }
   void Continue() { std::ofstream(directory_.path() + "/go"); }
-  // Continues and expects that it is unharmed.
+  // Continues, and expects that the target ends unharmed.
   void ExpectEnd() {
     Continue();
     const Finished end = child_.Wait();
@@ -58,7 +58,7 @@ class LateTarget {
   bool ready_ = false;
 };
 
-// The recordings in a directory, by name.
+// Returns the recordings in a directory, sorted by name.
 inline std::vector<std::string> RecordingsIn(const std::string& directory) {
   std::vector<std::string> files;
   std::error_code error;
@@ -70,7 +70,7 @@ inline std::vector<std::string> RecordingsIn(const std::string& directory) {
   return files;
 }
 
-// How many dispatches of a kernel a process has.
+// Returns the number of dispatches of a kernel in a process.
 inline size_t DispatchesOf(const RecordedProcess& process, const std::string& kernel) {
   size_t count = 0;
   for (const rocattach_dispatch& dispatch : process.dispatches) {

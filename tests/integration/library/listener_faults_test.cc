@@ -1,4 +1,4 @@
-// Tools that hang, crash and fail, and attachers and targets that end in between.
+// Tools that hang, crash and fail, and attachers and targets that end during a call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ TEST_F(ListenerFaultsTest, AStoppedProcess) {
   EXPECT_THAT(attached.Detail(), HasSubstr("the process is stopped"));
   EXPECT_THAT(target.Log(kSteps), IsEmpty());
   target.child().Signal(SIGCONT);
-  // Nothing is attached behind the user's back, and a second try works.
+  // The refused attach does not happen later, and a second try works.
   EXPECT_TRUE(Eventually([&] { return Attach(target).run.exited_with(0); }));
   EXPECT_EQ(target.Log({"register.attach_done"}).size(), 1u);
   target.ExpectEnd();
@@ -67,7 +67,7 @@ TEST_F(ListenerFaultsTest, OneSessionAtATime) {
   target.ExpectEnd();
 }
 
-// A tool that hangs: a clear status in time, and a target that runs on.
+// A tool hangs: the status is clear and comes in time, and the target runs on.
 TEST_F(ListenerFaultsTest, AToolThatHangs) {
   for (const std::string step : {"constructor", "init", "attach"}) {
     ListenerTarget target;
@@ -84,7 +84,7 @@ TEST_F(ListenerFaultsTest, AToolThatHangs) {
     target.ReleaseTool();
     ASSERT_TRUE(
         Eventually([&] { return !target.Log({"register.attach_done"}).empty(); }));
-    // It is attached by now, with nobody to detach it but the next session.
+    // The tool is attached by now, and only the next session can detach it.
     EXPECT_TRUE(Eventually([&] { return Attach(target).run.exited_with(0); }));
     target.ExpectEnd();
     EXPECT_THAT(target.Tool(),
@@ -107,8 +107,8 @@ TEST_F(ListenerFaultsTest, AToolThatHangsInItsDetach) {
   target.ExpectEnd();
 }
 
-// A process that does not answer its attach does not hold the end of another one.
-TEST_F(ListenerFaultsTest, TheEndWaitsForNobodysAnswer) {
+// A process that does not answer its attach does not delay the detach of another one.
+TEST_F(ListenerFaultsTest, TheDetachDoesNotWaitForOtherProcesses) {
   ListenerTarget target, silent;
   ASSERT_TRUE(target.ready() && silent.ready());
   silent.child().Signal(SIGSTOP);
@@ -119,7 +119,7 @@ TEST_F(ListenerFaultsTest, TheEndWaitsForNobodysAnswer) {
     const std::vector<std::string> calls = target.Tool();
     return !calls.empty() && calls.back() == "detach";
   }));
-  // The other one is still being attached to.
+  // The attach to the other process is still under way.
   EXPECT_EQ(attacher.PollOutput().find("ready"), std::string::npos);
   silent.child().Signal(SIGCONT);
   const Attached attached = Finish(&attacher);
@@ -158,7 +158,7 @@ TEST_F(ListenerFaultsTest, AToolThatFailsIsReported) {
   target.ExpectEnd();
 }
 
-// The target ends by itself while the tool takes its time.
+// The target is killed while the tool hangs.
 TEST_F(ListenerFaultsTest, TheTargetEndsDuringTheCall) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
@@ -203,7 +203,7 @@ TEST_F(ListenerFaultsTest, TheAttacherMayBeKilledAtAnyInstant) {
     child.Signal(SIGKILL);
     child.Wait();
     ASSERT_TRUE(target.Runs());
-    // What was begun is completed.
+    // A call that has begun is completed.
     ASSERT_TRUE(Eventually([&] { return target.ListenerPosition() == position; }));
     instants.Add(/*late=*/target.Log({"register.attach"}).size() > calls);
   }

@@ -1,4 +1,4 @@
-// A process that was started with ROCP_TOOL_ATTACH=1, and a tool that notes its calls.
+// A process that was started with ROCP_TOOL_ATTACH=1, and a tool that logs its calls.
 #ifndef ROCATTACH_TESTS_INTEGRATION_LIBRARY_LISTENER_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_LIBRARY_LISTENER_FIXTURE_H_
 
@@ -43,7 +43,7 @@ class ListenerTarget {
   void Continue() const { std::ofstream(directory_ / "go"); }
   Child& child() { return child_; }
   const TemporaryDirectory& directory() const { return directory_; }
-  // Continues and expects that it is unharmed.
+  // Continues, and expects that the target ends unharmed.
   void ExpectEnd() {
     Continue();
     const Finished end = child_.Wait();
@@ -51,7 +51,7 @@ class ListenerTarget {
     EXPECT_NE(end.output.find("result=ok"), std::string::npos) << end.output;
   }
 
-  // The ID of the thread that attachers ask; 0 without one.
+  // The ID of the listener, the thread that attachers use; 0 if there is none.
   pid_t Listener() const {
     for (const auto& task :
          std::filesystem::directory_iterator("/proc/" + text() + "/task")) {
@@ -62,8 +62,8 @@ class ListenerTarget {
     }
     return 0;
   }
-  // Where that thread waits: number and arguments of its system call, stack pointer and
-  // instruction pointer.
+  // Position of the listener: number and arguments of its system call, stack pointer
+  // and instruction pointer.
   std::string ListenerPosition() const {
     std::ifstream file("/proc/" + text() + "/task/" + std::to_string(Listener()) +
                        "/syscall");
@@ -72,8 +72,8 @@ class ListenerTarget {
     return line;
   }
 
-  // What the simulators have logged: the first words of those lines whose word is in
-  // `names`, in their order.
+  // First words of the simulators' log lines, limited to those in `names`, in the order
+  // of the log.
   std::vector<std::string> Log(const std::vector<std::string>& names) const {
     std::vector<std::string> words;
     for (const std::string& line : LinesOf(directory_ / "log")) {
@@ -84,10 +84,10 @@ class ListenerTarget {
     }
     return words;
   }
-  // What the tool has noted.
+  // Lines that the tool has logged.
   std::vector<std::string> Tool() const { return LinesOf(directory_ / "tool"); }
 
-  // What the attacher passes to the tool; `behavior` as in listener_tool.c.
+  // Variables that the attacher passes to the tool; `behavior` as in listener_tool.c.
   std::vector<std::string> Environment(const std::string& behavior = "") const {
     return {"ROCPROF_TEST_LOG=" + directory_ / "tool",
             "ROCPROF_TEST_RELEASE=" + directory_ / "release",
@@ -111,17 +111,17 @@ class ListenerTarget {
   bool ready_ = false;
 };
 
-// What was logged of the documented steps.
+// Names under which the documented steps are logged.
 inline const std::vector<std::string> kSteps = {
     "register.attach", "register.detach", "tool.configure", "tool.configure_attach",
     "tool.initialize", "tool.attach",     "tool.detach",    "tool.finalize"};
 
-// What `rocattach attach -t` has reported.
+// Result of `rocattach attach -t`, and the events that it has reported.
 struct Attached {
   Finished run;
   std::vector<nlohmann::json> events;
 
-  // The first event of this name; empty without one.
+  // The first event of this name; empty if there is none.
   nlohmann::json Event(const std::string& name) const {
     for (const nlohmann::json& event : events) {
       if (event.value("event", "") == name) return event;

@@ -1,4 +1,4 @@
-// Tools of others through librocattach, its older names and the Python module.
+// Third-party tools through librocattach, its older names and the Python module.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// librocattach: the same through the functions of ROCm's library.
+// The same through librocattach, which has the functions of ROCm's library.
 class ListenerLibraryTest : public ListenerTest {
  protected:
   static Finished Run(const ListenerTarget& target, std::vector<std::string> words,
@@ -29,7 +29,7 @@ class ListenerLibraryTest : public ListenerTest {
     environment.push_back("PYTHONPATH=" ROCATTACH_TEST_PYTHON);
     return Child(words, {.environment = environment}).Wait();
   }
-  // What a call of rocattach_attach() prints.
+  // Returns what the attach program prints for a call of rocattach_attach().
   static std::string StatusOfAttach(const ListenerTarget& target,
                                     const std::string& tool,
                                     const std::string& behavior = "") {
@@ -63,7 +63,7 @@ TEST_F(ListenerLibraryTest, AttachesAndReattaches) {
 }
 
 // The root, a child that waits for tools as well, and one that has nothing to do with
-// it.
+// tools.
 TEST_F(ListenerLibraryTest, ATree) {
   ListenerTarget variables;
   const TemporaryDirectory& files = variables.directory();
@@ -115,7 +115,7 @@ TEST_F(ListenerLibraryTest, StatusValues) {
       HasSubstr(": 6 "));
 }
 
-// A program that dies without a detach: the tool is detached nevertheless.
+// A program dies without a detach: the tool is detached nevertheless.
 TEST_F(ListenerLibraryTest, TheHostDies) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());

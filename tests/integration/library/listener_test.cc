@@ -1,4 +1,4 @@
-// Tools of others in processes that were started with ROCP_TOOL_ATTACH=1.
+// Third-party tools in processes that were started with ROCP_TOOL_ATTACH=1.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
@@ -30,7 +30,7 @@ TEST_F(ListenerTest, WithoutAnAttachNothingIsCalled) {
   EXPECT_THAT(target.Tool(), IsEmpty());
 }
 
-// The twelve documented steps; the attacher's own four frame the others.
+// The twelve documented steps; the attacher's own four enclose the others.
 TEST_F(ListenerTest, InitialSequenceStepByStep) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
@@ -65,8 +65,8 @@ TEST_F(ListenerTest, ReattachSequenceStepByStep) {
                   "tool.finalize"));
 }
 
-// The data that a tool is attached for.
-TEST_F(ListenerTest, AToolCountsWhatIsLaunchedWhileItIsAttached) {
+// The tool collects data while it is attached.
+TEST_F(ListenerTest, AToolCountsDispatchesWhileItIsAttached) {
   TemporaryDirectory directory;
   ListenerTarget target({"--attachable"},
                         {"SIMROCM_TOOL=idle buffer counters=SQ_WAVES",
@@ -87,8 +87,8 @@ TEST_F(ListenerTest, AToolCountsWhatIsLaunchedWhileItIsAttached) {
   EXPECT_EQ(counted, 50u);
 }
 
-// Ours and theirs see the same dispatches, whichever came first.
-TEST_F(ListenerTest, BesideARecordingOfOurs) {
+// The collector and the tool see the same dispatches, whichever came first.
+TEST_F(ListenerTest, AToolWorksBesideARecording) {
   for (const bool tool_first : {true, false}) {
     TemporaryDirectory directory;
     ListenerTarget target({"--attachable"},
@@ -175,7 +175,7 @@ TEST_F(ListenerTest, VariablesOfTheAttacherReachTheTool) {
       << "the last is without a mark: the variables are gone";
 }
 
-TEST_F(ListenerTest, VariablesThatTheProgramHadAreItsOwnAgain) {
+TEST_F(ListenerTest, VariablesOfTheProgramAreRestored) {
   ListenerTarget target({"--attachable"}, {"ROCPROF_TEST_MARK=its own"});
   ASSERT_TRUE(target.ready());
   for (int round = 0; round < 2; ++round) {
@@ -242,7 +242,7 @@ TEST_F(ListenerTest, ToolsThatCannotBeLoadedAreRefusedBeforehand) {
   target.ExpectEnd();
 }
 
-// Another tool would need a process of its own; the first one still works.
+// Another tool would need another process; the first one still works.
 TEST_F(ListenerTest, AnotherToolThanBeforeIsRefused) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
@@ -256,7 +256,7 @@ TEST_F(ListenerTest, AnotherToolThanBeforeIsRefused) {
   target.ExpectEnd();
 }
 
-// ROCm 7.2 takes a list, and ends the program if one of them cannot be loaded.
+// ROCm 7.2 takes a list of tools, and ends the program if one of them cannot be loaded.
 TEST_F(ListenerTest, OlderReleases) {
   ListenerTarget target({"--attachable", "--old-attach"});
   ASSERT_TRUE(target.ready());
@@ -277,7 +277,7 @@ TEST_F(ListenerTest, OlderReleases) {
                   "tool.detach", "tool.finalize", "tool.finalize"));
 }
 
-// Newer ones take one.
+// Newer releases take one tool only.
 TEST_F(ListenerTest, AListIsRefusedByNewerReleases) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
@@ -305,7 +305,7 @@ TEST_F(ListenerTest, ProcessesWithoutAListener) {
   }
 }
 
-// With the variable set: it is not the user who has forgotten something.
+// The variable is set, so the message does not blame the user for forgetting it.
 TEST_F(ListenerTest, ARegisterThatIsTooOld) {
   ListenerTarget target({"--attachable", "--old-register"});
   ASSERT_TRUE(target.ready());
@@ -319,7 +319,7 @@ TEST_F(ListenerTest, ARegisterThatIsTooOld) {
 }
 
 TEST_F(ListenerTest, AThreadThatOnlyHasTheName) {
-  ListenerTarget none;  // for its variables
+  ListenerTarget none;  // for its variables only
   Child named({"python3", "-c",
                "import time; open('/proc/self/comm', 'w').write('rocp-bg-attach'); "
                "print('ready', flush=True); time.sleep(1000)"});
@@ -344,7 +344,7 @@ TEST_F(ListenerTest, TwoCopiesOfRegister) {
   target.ExpectEnd();
 }
 
-// Some releases of rocprofiler-register abort the process when they do not find it.
+// Some releases of rocprofiler-register abort the process if they do not find the SDK.
 TEST_F(ListenerTest, AMissingSdkIsNoticedBeforehand) {
   const TemporaryDirectory directory;
   const std::filesystem::path attach(ROCATTACH_TEST_ATTACH_LIBRARY);

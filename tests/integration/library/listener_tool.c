@@ -1,9 +1,9 @@
-// A tool library of somebody else, for processes that were started with
-// ROCP_TOOL_ATTACH=1. It writes what is called, one word a line, to ROCPROF_TEST_LOG,
-// and does what ROCPROF_TEST_DO says:
+// A third-party tool library, for processes that were started with ROCP_TOOL_ATTACH=1.
+// It writes the steps that are called, one word per line, to ROCPROF_TEST_LOG, and does
+// what ROCPROF_TEST_DO says:
 //   WORD:hang     waits in the step WORD (constructor, configure, init, attach, detach)
 //                 until the file ROCPROF_TEST_RELEASE is there
-//   WORD:crash    a null pointer
+//   WORD:crash    writes to a null pointer
 //   WORD:slow     takes 100 ms
 //   WORD:exit     ends the process with status 0
 //   WORD:fail     initialisation fails
@@ -25,7 +25,7 @@ static int wants(const char* step, const char* what) {
 }
 
 static void put(const char* step) {
-  // After the detach the process has no such variable.
+  // The process no longer has this variable after the detach.
   static char path[4096];
   const char* now = getenv("ROCPROF_TEST_LOG");
   if (now != NULL) snprintf(path, sizeof(path), "%s", now);
@@ -36,7 +36,7 @@ static void put(const char* step) {
   fclose(file);
 }
 
-// A fault is delivered whatever signals are blocked, unlike one that is raised.
+// A fault is delivered even if its signal is blocked, unlike a signal that is raised.
 static int* volatile nowhere;
 
 static void at(const char* step) {
@@ -48,7 +48,7 @@ static void at(const char* step) {
   if (wants(step, "crash")) *nowhere = 1;
   if (wants(step, "slow")) usleep(100000);
   if (wants(step, "exit")) _exit(0);
-  // What a call must not leave behind.
+  // Changes that a call must not leave behind.
   if (wants("float", "all")) {
     __asm__ volatile(
         "pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm7, %%xmm7\n\tpcmpeqd %%xmm15, "

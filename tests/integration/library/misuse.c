@@ -1,12 +1,12 @@
-/* What programs do to a library that is not prepared for it: a C program, built like
- * program.c, which says what each call returned.
+/* Uses the library in ways that it is not meant for: a C program, built like program.c,
+ * which prints what each call returned.
  *
  *   misuse lost           a session for all processes; when its service is lost, starts
  *                         it again until that works, and waits for records
- *   misuse silent         a session; at SIGUSR1 calls what there is and says how long
- *                         each call took; at the next one starts it again
- *   misuse forked PID     children that use the library; the parent goes on
- *   misuse callbacks PID  callbacks that call back
+ *   misuse silent         a session; at SIGUSR1 makes every call and prints how long it
+ *                         took; at the next SIGUSR1 starts a session again
+ *   misuse forked PID     children that use the library; the parent continues
+ *   misuse callbacks PID  callbacks that call the library
  *   misuse cycles PID N   N sessions with changing counters
  */
 #define _POSIX_C_SOURCE 200809L
@@ -94,12 +94,12 @@ static int lost(void) {
   CHECK(rocattach_check_session(session));
   printf("started\n");
   fflush(stdout);
-  while (losses == 0) sleep_msec(10);
+  for (int i = 0; i < 6000 && losses == 0; ++i) sleep_msec(10);
   EXPECT(ROCATTACH_STATUS_ERROR, rocattach_check_session(session));
-  /* Nobody carries it out. */
+  /* No service can carry it out. */
   int refused = 0;
   rocattach_status_t status = rocattach_start_session(session);
-  while (status == ROCATTACH_STATUS_ERROR) {
+  while (status == ROCATTACH_STATUS_ERROR && refused < 1200) {
     if (++refused == 1) {
       printf("refused: %s\n", rocattach_session_error_detail());
       fflush(stdout);
@@ -195,7 +195,7 @@ static int silent(void) {
   return 0;
 }
 
-/* What a child of a program does that knows nothing of the library's limits. */
+/* Calls of a child process, in a program that ignores the library's limits. */
 enum { CHILDREN = 12 };
 static int child_of(rocattach_session_id_t session, rocattach_session_id_t device,
                     int how) {
@@ -210,7 +210,7 @@ static int child_of(rocattach_session_id_t session, rocattach_session_id_t devic
   if (how == 4)
     EXPECT(gone, rocattach_create_session(ROCATTACH_NONE_REPLAY_MODE, &fresh));
   if (how == 5) {
-    /* A child of the child. */
+    /* The child has a child of its own. */
     int status = -1;
     const pid_t child = fork();
     if (child == 0) exit(child_of(session, device, 0));
@@ -243,7 +243,7 @@ static int forked(int32_t pid) {
   wait_for(&records, before + 20);
   CHECK(rocattach_terminate_session(session));
   printf("more=%d\n", records > before);
-  /* One stays when this program ends, and must not keep the session. */
+  /* One child lives on when this program ends, and must not keep the session alive. */
   CHECK(rocattach_start_session(session));
   fflush(stdout);
   if (fork() == 0) {
@@ -314,7 +314,7 @@ int main(int argc, char** argv) {
   int result = 2;
   const int32_t pid = argc > 2 ? atoi(argv[2]) : 0;
   if (argc < 2) return result;
-  /* Before the library has threads. */
+  /* Blocks the signal before the library has threads. */
   sigemptyset(&requests);
   sigaddset(&requests, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &requests, NULL);

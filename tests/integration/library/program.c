@@ -5,12 +5,12 @@
  *   program counters PID   two starts of one session, with next_record and flush
  *   program device PID     counters of a whole GPU
  *   program sampler PID    counters of a whole GPU as records, after a delay
- *   program errors PID     the documented status of what must fail
+ *   program errors PID     the documented statuses of calls that must fail
  *   program forever PID    an active session until SIGTERM
  *   program leave PID      exit() with an active session, and nothing else
  *   program forks PID      children that exit() meanwhile; the parent goes on
  *
- * Exit status: 0 if everything was as it must be.
+ * Exit status: 0 if everything was right.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -54,7 +54,7 @@ static void sleep_msec(long msec) {
   nanosleep(&pause, NULL);
 }
 
-/* Wavefronts of 64 of a dispatch in one dimension. */
+/* Number of wavefronts of 64 work-items in a dispatch with one dimension. */
 static uint64_t waves_of(const rocattach_record_profiler_t* record) {
   uint64_t items = record->grid_size[0], group = record->workgroup_size[0];
   return items / group * ((group + 63) / 64) + (items % group + 63) / 64;
@@ -93,7 +93,7 @@ static void on_buffer(const rocattach_record_header_t* begin,
   }
 }
 
-/* Waits until the process has come as far as that. */
+/* Adds the process to the session, as soon as it has been attached. */
 static void add_process(rocattach_session_id_t session, int32_t pid) {
   rocattach_session_status_t status = ROCATTACH_SESSION_ERROR;
   for (int attempt = 0; attempt < 500; ++attempt) {
@@ -123,16 +123,26 @@ static rocattach_session_id_t counting_session(int32_t pid,
   return session;
 }
 
+/* Flushes until records have come, for a minute at most. */
+static void flush_until_more(rocattach_session_id_t session,
+                             rocattach_buffer_id_t buffer, uint64_t before) {
+  for (int i = 0; i < 3000; ++i) {
+    CHECK(rocattach_flush_data(session, buffer));
+    if (records != before) return;
+    sleep_msec(20);
+  }
+}
+
 static int counters(int32_t pid) {
   rocattach_buffer_id_t buffer;
   rocattach_session_id_t session = counting_session(pid, &buffer);
   for (int start = 0; start < 2; ++start) {
     uint64_t before = records;
     CHECK(rocattach_start_session(session));
-    sleep_msec(200);
-    CHECK(rocattach_flush_data(session, buffer));
+    sleep_msec(200); /* the time to record */
+    flush_until_more(session, buffer, before);
     uint64_t flushed = records;
-    sleep_msec(200);
+    sleep_msec(200); /* the time for more, which the end delivers */
     CHECK(rocattach_terminate_session(session));
     uint64_t terminated = records;
     sleep_msec(100);
@@ -216,8 +226,8 @@ static void on_samples(const rocattach_record_header_t* begin,
   }
 }
 
-/* One interval is longer than the session: all there is comes at its end, and none of
- * it is of the delay. */
+/* One interval is longer than the session: all values come at its end, and none of them
+ * belong to the delay. */
 static int sampler(int32_t pid) {
   rocattach_session_id_t session;
   rocattach_filter_id_t filter;
@@ -310,15 +320,14 @@ static void leave(int32_t pid) {
   rocattach_buffer_id_t buffer;
   rocattach_session_id_t session = counting_session(pid, &buffer);
   CHECK(rocattach_start_session(session));
-  sleep_msec(200);
-  CHECK(rocattach_flush_data(session, buffer));
+  flush_until_more(session, buffer, 0);
   printf("records=%llu wrong=%llu\n", (unsigned long long)records,
          (unsigned long long)wrong);
   exit(records == 0 || wrong != 0);
 }
 
-/* Children have the library's memory and none of its threads. One that exits runs the
- * exit handlers all the same, which must neither hang nor end the parent's session. */
+/* Children have the library's memory and none of its threads. A child that exits still
+ * runs the exit handlers, which must neither hang nor end the parent's session. */
 static int forks(int32_t pid) {
   rocattach_buffer_id_t buffer;
   rocattach_session_id_t session = counting_session(pid, &buffer);
@@ -338,8 +347,8 @@ static int forks(int32_t pid) {
     }
   }
   const uint64_t before = records;
-  sleep_msec(100);
-  CHECK(rocattach_flush_data(session, buffer));
+  sleep_msec(100); /* the time for more */
+  flush_until_more(session, buffer, before);
   const int goes_on = records > before;
   CHECK(rocattach_terminate_session(session));
   printf("records=%llu wrong=%llu more=%d\n", (unsigned long long)records,
@@ -349,7 +358,7 @@ static int forks(int32_t pid) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  /* Before the library has threads. */
+  /* Blocks the signal before the library has threads. */
   sigemptyset(&terminations);
   sigaddset(&terminations, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &terminations, NULL);

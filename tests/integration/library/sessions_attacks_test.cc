@@ -1,5 +1,5 @@
-// A service that is killed, stopped and restarted at random instants while programs use
-// its sessions; programs that die in the middle of theirs. ROCATTACH_SESSION_ATTACKS sets
+// A service is killed, stopped and restarted at random instants while programs use its
+// sessions, and programs die in the middle of theirs. ROCATTACH_SESSION_ATTACKS sets
 // the number of attacks, ROCATTACH_SESSION_SEED the order.
 #include <fcntl.h>
 #include <signal.h>
@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// No call may take longer, whatever happens to the service: "some seconds", on a machine
-// that is loaded.
+// Limit for the duration of every call, whatever happens to the service: "some
+// seconds", on a busy machine.
 constexpr int kLongestCallSeconds = 30;
 
 enum class Attack { kKill, kStop, kStopUntilNoticed, kKillWhileStopped, kRestart };
@@ -42,7 +42,7 @@ class SessionsAttacksTest : public SessionsLibraryTest {
   void OpenGate() const {
     close(open(Gate().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   }
-  // Dispatches until the gate opens.
+  // Starts a program that dispatches until the gate opens.
   std::unique_ptr<Child> Busy() const {
     return std::make_unique<Child>(std::vector<std::string>{
         SimrocmRunPath(), SIMROCM_WORKLOAD, "-t", "2", "until:" + Gate()});
@@ -54,7 +54,7 @@ class SessionsAttacksTest : public SessionsLibraryTest {
   }
   WatcherProcess& StartService() {
     std::vector<std::string> words = Watch();
-    // Of all that runs, only what is ours.
+    // Attaches only to processes of this test, among all that are running.
     for (const char* word :
          {"--attach-running", "-n", "simrocm_workload", "-n", "hsa_dispatch"}) {
       words.push_back(word);
@@ -73,7 +73,7 @@ class SessionsAttacksTest : public SessionsLibraryTest {
     }
     return count;
   }
-  // Waits until the program has said the word more often than that.
+  // Waits until the program has printed the word more than `than` times.
   static bool AwaitMore(Child* program, const std::string& word, int than) {
     for (int i = 0; i < 12'000; ++i) {
       if (Count(program, word) > than) return true;
@@ -87,7 +87,7 @@ class SessionsAttacksTest : public SessionsLibraryTest {
   std::vector<std::unique_ptr<WatcherProcess>> services_;  // with their recordings
 };
 
-// Expects of a client at its end that it saw nothing but what is documented.
+// Expects that a client, at its end, has seen nothing but documented results.
 void ExpectDocumented(const Finished& client) {
   EXPECT_TRUE(client.exited_with(0)) << client.errors;
   EXPECT_EQ(client.errors, "");
@@ -112,7 +112,7 @@ TEST_F(SessionsAttacksTest, AServiceThatIsKilledStoppedAndRestartedAtRandomInsta
   std::vector<size_t> killed;
   int lost = 0;
   for (int i = 0; i < attacks; ++i) {
-    // Each kind in turn first, then any.
+    // First each kind in turn, then random ones.
     const size_t kind = i < 5 ? static_cast<size_t>(i) : random() % 5;
     SCOPED_TRACE("attack " + std::to_string(i) + " of kind " + std::to_string(kind));
     const int failed = Count(cycling.get(), "failed");
@@ -146,13 +146,13 @@ TEST_F(SessionsAttacksTest, AServiceThatIsKilledStoppedAndRestartedAtRandomInsta
     }
     const int good = Count(cycling.get(), "good"), held = Count(holding.get(), "held");
     if (gone) {
-      // The session that was active is lost, whichever way its service went.
+      // The active session is lost, no matter how its service ended.
       ASSERT_TRUE(AwaitMore(holding.get(), "lost", lost++));
       service = &StartService();
       ASSERT_TRUE(AwaitMore(holding.get(), "held", held));
     }
     ASSERT_TRUE(AwaitMore(cycling.get(), "good", good)) << "the service is found again";
-    // A process that starts now is like one without all this.
+    // A process that starts now behaves as it does without a service.
     const Finished beside = Child(Target("3")).Wait();
     EXPECT_TRUE(beside.exited_with(0)) << beside.errors;
     EXPECT_EQ(Reported(beside.output, "dispatches"), Reported(alone, "dispatches"));
@@ -180,7 +180,7 @@ TEST_F(SessionsAttacksTest, AServiceThatIsKilledStoppedAndRestartedAtRandomInsta
   }
 }
 
-// Their sessions end in the service, and the next ones have the processes.
+// Their sessions end in the service, so the next programs can use the processes.
 TEST_F(SessionsAttacksTest, ProgramsThatAreKilledLeaveNoSession) {
   std::mt19937 random(7);
   StartService();

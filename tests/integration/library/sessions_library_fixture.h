@@ -1,5 +1,5 @@
-// The C API from the installed tree: C programs, built against nothing but that, with a
-// running watcher and processes on the simulated GPU.
+// The C API from the installed tree: C programs, built against that tree only, with a
+// running service and processes on the simulated GPU.
 #ifndef ROCATTACH_TESTS_INTEGRATION_LIBRARY_SESSIONS_LIBRARY_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_LIBRARY_SESSIONS_LIBRARY_FIXTURE_H_
 
@@ -33,26 +33,26 @@ class SessionsLibraryTest : public testing::Test {
 
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
-    // Now: processes do not wait for a compiler.
+    // Compiles the program now, so that no process waits for the compiler later.
     ASSERT_NE(Program(), "");
-    // What a real driver would show in /sys.
+    // Files that a real driver would show in /sys.
     const std::string node = directory_.path() + "/nodes/1";
     std::filesystem::create_directories(node);
     std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
   }
 
   static std::string Prefix() { return installed_->path() + "/tree"; }
-  // A source below tests/, compiled as a user's makefile does it. Empty if it failed.
+  // Compiles a source below tests/ as a user's makefile would. Empty if that failed.
   static std::string Compile(const std::string& source) {
     std::string program = installed_->path() + "/" + source;
     if (std::filesystem::exists(program)) return program;
     std::filesystem::create_directories(std::filesystem::path(program).parent_path());
     const std::string packages =
         std::filesystem::path(Find("rocattach-sessions.pc")).parent_path().string();
-    // A sanitized library needs a program that brings the sanitizer.
+    // A program that uses a sanitized library must be linked with the sanitizer.
     const std::string sanitize = ROCATTACH_TEST_SANITIZE;
     const std::string flags = sanitize.empty() ? "" : "-fsanitize=" + sanitize + " ";
-    // How a program for ROCProfiler is ported.
+    // The way to port a program for ROCProfiler.
     const std::string port =
         "sed 's/rocprofiler_/rocattach_/g; s/ROCPROFILER_/ROCATTACH_/g; "
         "s|<rocprofiler/v2/rocprofiler.h>|<rocattach/rocattach_sessions.h>|'";
@@ -100,7 +100,7 @@ class SessionsLibraryTest : public testing::Test {
     return options;
   }
 
-  // What most tests run.
+  // The program that most tests run.
   virtual std::string Program() const {
     return Compile("integration/library/program.c");
   }
@@ -109,7 +109,7 @@ class SessionsLibraryTest : public testing::Test {
     return Child({Program(), what, std::to_string(pid)}, Environment()).Wait();
   }
 
-  // The program in this mode, with a service and a process that it uses.
+  // Output of the program in one mode, and the recorded process that it has used.
   struct Outcome {
     Finished program;
     RecordedProcess process;

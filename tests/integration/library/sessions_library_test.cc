@@ -1,4 +1,4 @@
-// The C API from the installed tree: what a program gets is the truth.
+// The C API from the installed tree: programs get true values.
 #include <sstream>
 
 #include "tests/integration/library/sessions_library_fixture.h"
@@ -52,7 +52,7 @@ TEST_F(SessionsLibraryTest, RecordsAreTheTruth) {
   const auto [program, process] = RunBeside("counters", "300");
   EXPECT_GT(Reported(program.output, "records"), 100);
   EXPECT_EQ(Reported(program.output, "wrong"), 0);
-  // What the program was given is in the recording as well.
+  // The records that the program got are in the recording as well.
   EXPECT_EQ(process.dispatches.size(), 6000u);
   EXPECT_EQ(process.counters.size(),
             2 * static_cast<size_t>(Reported(program.output, "records")));
@@ -63,11 +63,11 @@ TEST_F(SessionsLibraryTest, DeviceCountersAreTheTruth) {
   EXPECT_THAT(RunBeside("device", "300").program.output, HasSubstr("SQ_WAVES="));
 }
 
-TEST_F(SessionsLibraryTest, ASamplersDelayIsLeftOutAndItsLastSpanIsNot) {
+TEST_F(SessionsLibraryTest, ASamplerOmitsItsDelayButNotItsLastSpan) {
   EXPECT_EQ(Reported(RunBeside("sampler", "600").program.output, "samples"), 1);
 }
 
-// A program that just exits: no hang, and the service takes the session back.
+// A program that just exits does not hang, and the service ends its session.
 TEST_F(SessionsLibraryTest, ExitWithoutFinalizeEndsTheSession) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
@@ -79,7 +79,7 @@ TEST_F(SessionsLibraryTest, ExitWithoutFinalizeEndsTheSession) {
   ExpectEnd(&target, &watcher);
 }
 
-TEST_F(SessionsLibraryTest, ChildrenThatExitHarmNobody) {
+TEST_F(SessionsLibraryTest, ChildrenThatExitDoNotDisturbTheParent) {
   const auto [program, process] = RunBeside("forks", "300");
   EXPECT_EQ(Reported(program.output, "wrong"), 0);
   EXPECT_EQ(process.counters.size(),
@@ -108,7 +108,7 @@ TEST_F(SessionsLibraryTest, ASessionEndsWithItsProgramOrItsService) {
     program.Wait();
   }
   ExpectSessionOver();
-  // The next one has the process for itself, until the service goes away.
+  // The next program has the process to itself, until the service ends.
   Child program({Program(), "forever", pid}, Environment());
   ASSERT_TRUE(Eventually([&] { return !program.PollOutput().empty(); }));
   ASSERT_THAT(program.PollOutput(), HasSubstr("started"));

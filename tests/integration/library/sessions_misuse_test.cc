@@ -1,4 +1,4 @@
-// Programs and services that do what they should not: what the C API says then.
+// Programs and services that misbehave, and what the C API returns then.
 #include <sys/types.h>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ TEST_F(SessionsMisuseTest, ForkedChildrenGetAStatusAndTheParentGoesOn) {
       Child({Misuse(), "forked", std::to_string(target.pid())}, Environment()).Wait();
   EXPECT_TRUE(program.exited_with(0)) << program.errors;
   EXPECT_EQ(Reported(program.output, "more"), 1);
-  // A child of it lives on: the session has ended nevertheless.
+  // A child of the program lives on, but the session has ended.
   ExpectSessionOver();
   ExpectEnd(&target, &watcher);
 }
@@ -98,7 +98,7 @@ TEST_F(SessionsMisuseTest, AStoppedServiceBlocksNoCall) {
   EXPECT_THAT(result.output, HasSubstr("filter=-1 "));
   EXPECT_THAT(result.output, HasSubstr("terminate=-1 "));
   EXPECT_THAT(result.output, HasSubstr("\nstart=-1 "));
-  // Without an answer of the service nothing is done, or said to be.
+  // Without an answer from the service nothing is done, and no call says that it was.
   for (const char* call :
        {"add_process", "device_start", "device_poll", "device_stop"}) {
     EXPECT_THAT(result.output, HasSubstr(std::string("\n") + call + "=-"));
@@ -110,7 +110,7 @@ TEST_F(SessionsMisuseTest, AStoppedServiceBlocksNoCall) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// Sessions of a program and device sessions are numbered together.
+// Sessions of programs and device sessions share one sequence of numbers.
 TEST_F(SessionsMisuseTest, NoSessionNumberAppearsTwice) {
   const RecordedProcess process = RunBeside("device", "300").process;
   std::map<uint64_t, int> starts;
@@ -136,7 +136,7 @@ TEST_F(SessionsMisuseTest, ManySessionsTakeNoMoreMemory) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
   Child target(Target("1000000"));
-  // The first ones fill what is limited: plans that are kept, buffers, arenas.
+  // The first sessions fill what has a limit: plans that are kept, buffers, arenas.
   const auto run = [&](int count) {
     const Finished program =
         Child({Misuse(), "cycles", std::to_string(target.pid()), std::to_string(count)},

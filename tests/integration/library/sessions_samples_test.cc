@@ -9,14 +9,14 @@ using ::testing::MatchesRegex;
 
 class SessionsSamplesTest : public SessionsLibraryTest {
  protected:
-  // The first line of the output, which all must be like.
+  // Returns the first line of the output; the other lines must look like it.
   static std::string FirstLine(const Finished& program) {
     return program.output.substr(0, program.output.find('\n'));
   }
   static std::vector<std::string> Markers(int steps) {
     return {SimrocmRunPath(), TargetPath("hip_markers"), "-n", std::to_string(steps)};
   }
-  // Runs a sample beside a process once that is attached.
+  // Runs a sample beside a process once the process is attached.
   Finished RunSample(const char* source) {
     const std::string program = Compile(source);
     WatcherProcess watcher(Watch());
@@ -58,8 +58,8 @@ TEST_F(SessionsSamplesTest, Device) {
   ExpectEnd(&target, &watcher);
 }
 
-// The process makes its calls within a moment: the sample is started in time for that
-// by a process that waits.
+// Without pauses the process would make its calls within a moment; it pauses between
+// steps, so that the sample starts in time.
 TEST_F(SessionsSamplesTest, ApiCalls) {
   const std::string program = Compile("samples/api_calls.c");
   WatcherProcess watcher(Watch());
@@ -68,7 +68,7 @@ TEST_F(SessionsSamplesTest, ApiCalls) {
   waits.insert(waits.end(), {"-s", "30"});
   Child target(waits);
   EXPECT_TRUE(Eventually([&] { return !Status()["processes"].empty(); }));
-  // On a crowded machine a second may pass between two steps, or between two calls.
+  // On a busy machine a second may pass between two steps, or between two calls.
   std::string output;
   const auto has = [&](const char* text) {
     return output.find(text) != std::string::npos;

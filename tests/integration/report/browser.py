@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,8 @@ class Browser:
 
     def _message(self):
         while b"\0" not in self._buffer:
+            if not select.select([self._read], [], [], SECONDS)[0]:
+                raise RuntimeError("the browser does not answer")
             part = os.read(self._read, 1 << 20)
             if not part:
                 raise RuntimeError("the browser has ended")

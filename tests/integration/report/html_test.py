@@ -36,7 +36,7 @@ class PageTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.recording = os.path.join(cls.folder.name, "run.rwa")
         cls.page = os.path.join(cls.folder.name, "run.html")
-        # Three processes, with names as hostile as they can be.
+        # Three processes, with names that are as hostile as possible.
         run(MAKE_RECORDING, cls.recording, "7", "2000", "3")
         run(ROCATTACH, "report", "--html", cls.page, cls.recording)
         cls.report = json.loads(run(ROCATTACH, "report", "--json", cls.recording).stdout)
@@ -110,7 +110,7 @@ class PageTest(unittest.TestCase):
         self.browser.key("ArrowRight")
         self.assertGreater(self.view()[0], begin)
         self.assertAlmostEqual(self.view()[1] - self.view()[0], end - begin, delta=1)
-        # Dragging moves what is under the mouse.
+        # Dragging moves the timeline under the mouse.
         begin = self.view()[0]
         self.browser.run("scrollTo(0, 0)")
         x, y = self.browser.run(
@@ -146,7 +146,7 @@ class PageTest(unittest.TestCase):
         self.browser.run("document.getElementById('next-operation').click()")
         self.browser.settle()
         self.assertEqual(self.browser.run(empty), [False, False])
-        self.assertLess(self.view()[0], after[0])  # after the last one comes the first
+        self.assertLess(self.view()[0], after[0])  # the first one follows the last
         self.assertAlmostEqual(self.view()[1] - self.view()[0], after[1] - after[0], delta=1)
 
     def test_the_overview_moves_the_view(self):
@@ -299,7 +299,7 @@ class PageTest(unittest.TestCase):
                 float(self.browser.run("document.getElementById('timeline').dataset.drawMs"))
             )
         self.picture("many", whole=False)
-        # A frame of 60 a second has 16 ms; other programs may hold the processor.
+        # At 60 frames a second each has 16 ms; other programs may occupy the processor.
         self.assertLess(sorted(times)[len(times) // 2], 50, times)
 
 
@@ -397,7 +397,7 @@ class CommandTest(unittest.TestCase):
                        status=status)  # fmt: skip
             return json.loads(done.stdout)
 
-        # The more certain, the wider.
+        # A higher confidence gives a wider interval.
         widths = [
             {k["name"]: k["high"] - k["low"] for k in compare("--confidence", c)["kernels"]}
             for c in ("50", "95", "99.9")
@@ -411,7 +411,7 @@ class CommandTest(unittest.TestCase):
             [MAKE_RECORDING, slow, "1", "100"], check=True,
             env={**os.environ, "MAKE_RECORDING_SLOWER": "2"},
         )  # fmt: skip
-        # Each has about a third of the time.
+        # Each kernel has about a third of the time.
         run(ROCATTACH, "compare", self.recording, slow, status=4)
         done = run(ROCATTACH, "compare", "--min-share", "60", self.recording, slow)
         self.assertIn("0 kernels are slower", done.stdout)

@@ -3,8 +3,8 @@
 #include <hsa/amd_hsa_signal.h>
 
 #include <atomic>
-#include <thread>
 
+#include "tests/await.h"
 #include "tests/integration/simgpu/hsa_session.h"
 
 namespace rocattach {
@@ -29,12 +29,12 @@ TEST(SimgpuDispatch, TimesAreTranslatedBetweenTheClockDomains) {
   wait_for_zero(signal);
   uint64_t after = SystemTimestamp();
   auto time = DispatchTime(session, signal);
-  // The translation extrapolates between two readings of both clocks: microseconds off.
+  // The translation extrapolates from two readings of both clocks: microseconds off.
   constexpr uint64_t kSlack = 100'000;
   EXPECT_GE(time.start + kSlack, before);
   EXPECT_LE(time.end, after + kSlack);
   EXPECT_NEAR(static_cast<double>(time.end - time.start), 2'000'000.0, 2'000.0);
-  // The signal itself has GPU ticks, which are another scale and another zero.
+  // The signal itself has GPU ticks, which have another scale and another zero.
   const auto* raw = reinterpret_cast<const amd_signal_t*>(signal.handle);
   EXPECT_EQ(raw->end_ts - raw->start_ts, 50'000u);
   EXPECT_GT(raw->start_ts, after / 40);
@@ -139,7 +139,7 @@ TEST(SimgpuDispatch, AsyncHandlersSeeEveryCompletion) {
     dispatch(queue, &increment, session.increment_arguments(), 64, signals.back());
   }
   for (hsa_signal_t signal : signals) wait_for_zero(signal);
-  while (called < kDispatches) std::this_thread::yield();
+  testing_support::Await([&] { return called >= kDispatches; }, "the last handler");
   EXPECT_EQ(*session.counter(), static_cast<uint64_t>(kDispatches));
   hsa_queue_destroy(queue);
   for (hsa_signal_t signal : signals) hsa_signal_destroy(signal);
@@ -175,7 +175,7 @@ TEST(SimgpuDispatch, ScratchIsProvidedWhenAKernelNeedsIt) {
   EXPECT_EQ(data[0], 63u);
   EXPECT_EQ(data[63], 0u);
   EXPECT_EQ(data[64], 127u);
-  // And again, now that the queue has its scratch.
+  // Again, now that the queue has its scratch memory.
   hsa_signal_store_relaxed(signal, 1);
   dispatch(queue, &reverse, arguments, 128, signal);
   wait_for_zero(signal);

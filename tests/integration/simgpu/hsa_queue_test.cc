@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/integration/simgpu/hsa_session.h"
 
 namespace rocattach {
@@ -20,7 +21,7 @@ void Publish(void* packet, uint16_t type) {
   __atomic_store_n(static_cast<uint16_t*>(packet), type, __ATOMIC_RELEASE);
 }
 
-// Long enough for a wrong consumption to happen; nothing is expected to happen in it.
+// Waits long enough for a packet to be consumed wrongly; nothing should happen.
 void LetTheGpuWork() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
@@ -30,7 +31,7 @@ class SimgpuQueue : public testing::Test {
   SimgpuQueue() { queue_ = create_queue(&session_.gpu(), 64, true); }
   ~SimgpuQueue() override { hsa_queue_destroy(queue_); }
 
-  // A barrier packet at the next index, written but not rung.
+  // Writes a barrier packet at the next index, without ringing the doorbell.
   uint64_t WriteBarrier(hsa_signal_t completion,
                         std::vector<hsa_signal_t> dependencies = {},
                         uint16_t type = HSA_PACKET_TYPE_BARRIER_AND) {
@@ -71,11 +72,11 @@ TEST_F(SimgpuQueue, ReservedPacketsAreNotTouchedBeforeTheirHeaderIsValid) {
 TEST_F(SimgpuQueue, ALargerDoorbellThatASmallerOneReplacedIsNotLost) {
   hsa_signal_t signal = create_signal(2);
   uint64_t first = WriteBarrier(signal), second = WriteBarrier(signal);
-  // As two producers that ring in the wrong order, the first value unseen.
+  // Like two producers that ring in the wrong order; the first value is never seen.
   Ring(second);
   Ring(first);
   wait_for_zero(signal);
-  // And one that never rings for its second packet: the grace period ends the wait.
+  // Like one that never rings for its second packet: the grace period ends the wait.
   hsa_signal_store_relaxed(signal, 2);
   uint64_t third = WriteBarrier(signal);
   WriteBarrier(signal);
@@ -147,7 +148,7 @@ TEST_F(SimgpuQueue, CanBeDestroyedWithPacketsThatWait) {
   hsa_signal_destroy(done);
 }
 
-// The error that a queue's callback receives for a packet that `write` prepares.
+// Returns the error that a queue's callback receives for a packet made by `write`.
 template <typename Write>
 hsa_status_t QueueError(const HsaSession& session, Write write) {
   std::atomic<int> error{0};
@@ -167,7 +168,7 @@ hsa_status_t QueueError(const HsaSession& session, Write write) {
   hsa_queue_store_write_index_relaxed(queue, 1);
   Publish(packet, type);
   hsa_signal_store_screlease(queue->doorbell_signal, 0);
-  while (error == 0) std::this_thread::yield();
+  testing_support::Await([&] { return error != 0; }, "the error of the queue");
   hsa_queue_destroy(queue);
   return static_cast<hsa_status_t>(error.load());
 }

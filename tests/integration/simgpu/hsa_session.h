@@ -1,4 +1,4 @@
-// One hsa_init … hsa_shut_down on a simulated machine of given options, for one test.
+// One hsa_init … hsa_shut_down on a simulated machine with given options, for one test.
 #ifndef ROCATTACH_TESTS_INTEGRATION_SIMGPU_HSA_SESSION_H_
 #define ROCATTACH_TESTS_INTEGRATION_SIMGPU_HSA_SESSION_H_
 
@@ -29,7 +29,7 @@ class HsaSession {
     allocations_.push_back(allocate(&machine_, pool, count * sizeof(T)));
     return static_cast<T*>(allocations_.back());
   }
-  // A counter that kernel "increment" adds to, and the kernel's argument block.
+  // The counter that the kernel "increment" adds to, and the kernel's argument block.
   uint64_t* counter() const { return counter_; }
   void* increment_arguments() const { return increment_arguments_; }
 
@@ -45,7 +45,7 @@ class HsaSession {
 // The system clock as HSA reads it, in nanoseconds.
 uint64_t SystemTimestamp();
 
-// All GPU agents.
+// Returns all GPU agents.
 std::vector<hsa_agent_t> GpuAgents();
 
 }  // namespace rocattach

@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// A file in memory: unlike a pipe it holds any amount without a reader.
+// Reads a file in memory: unlike a pipe it holds any amount without a reader.
 std::string ReadAll(int fd) {
   std::string text;
   char buffer[4096];

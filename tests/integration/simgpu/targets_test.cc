@@ -1,5 +1,5 @@
-// Every test program on the simulated GPU: ends as it should, and the simulator ran
-// exactly the dispatches and copies that the program says it made.
+// Every test program on the simulated GPU ends as it should, and the simulator has run
+// exactly the dispatches and copies that the program reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ std::string Target(const std::string& name) {
   return std::string(TARGETS_DIRECTORY "/") + name;
 }
 
-// What the simulator counted, summed over the processes of one run.
+// The simulator's counts, summed over the processes of one run.
 struct Statistics {
   uint64_t processes = 0, dispatches = 0, copies = 0, unrung = 0;
 };
@@ -83,7 +83,7 @@ class SimgpuTargets : public testing::Test {
   }
 
   // Runs a target that must succeed. `uploads`: dispatches that the HSA runtime makes
-  // to load code objects. `dispatches`: what the program's line must say.
+  // to load code objects. `dispatches`: the number that the program must print.
   void ExpectRun(const std::string& command, uint64_t dispatches, uint64_t copies,
                  uint64_t uploads, std::vector<std::string> simgpu_options = {}) {
     SCOPED_TRACE(command);
@@ -241,9 +241,9 @@ TEST_F(SimgpuTargets, HipOnSeveralGpus) {
 
 TEST_F(SimgpuTargets, HipForks) {
   ExpectRun("hip_init_then_fork exec", 200, 0, kHipUploads);
-  // In a child that ends through exit() the runtime's destructors run. libhsakmt refuses
-  // to release what is the parent's, and Debian's runtime, built with assertions,
-  // aborts. The parent runs on.
+  // In a child that ends through exit() the runtime's destructors run. libhsakmt
+  // refuses to release the parent's resources, and Debian's runtime, built with
+  // assertions, aborts. The parent runs on.
   const ProgramResult result = Run("hip_init_then_fork exit");
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_EQ(fields_["result"], "wrong");
@@ -252,7 +252,7 @@ TEST_F(SimgpuTargets, HipForks) {
 }
 
 // Threads whose streams share a queue ring its doorbell out of order; lost wake-ups and
-// lost doorbells would show as a run that never ends. SIMGPU_STRESS_RUNS for more.
+// doorbells would show as a run that never ends. SIMGPU_STRESS_RUNS sets how many run.
 TEST_F(SimgpuTargets, HipLaunchesBySixThreadsAgainAndAgain) {
   const char* wanted = getenv("SIMGPU_STRESS_RUNS");
   const int runs = wanted != nullptr ? atoi(wanted) : 6;

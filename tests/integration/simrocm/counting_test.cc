@@ -1,4 +1,4 @@
-// Counter values against the truth, and what the SDK refuses.
+// Counter values compared with the truth, and requests that the SDK refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using simrocm::CounterValue;
 
-// What is left to be said of a run before its values are looked at.
+// Checks everything about a run but its values.
 void ExpectCleanRun(const SessionResult& result) {
   ASSERT_EQ(result.program.exit_status, 0)
       << result.program.errors << result.program.output;
@@ -93,7 +93,7 @@ TEST_P(DispatchCounting, SeveralGpusThreadsAndGroups) {
   for (const Event& value : result.Tool("value")) {
     dispatches_of_counter[value.Text("counter")].insert(value.Number("dispatch"));
   }
-  // 160 dispatches on each of 3 GPUs, in turns of 3.
+  // 160 dispatches on each of 3 GPUs, in cycles of 3.
   EXPECT_EQ(dispatches_of_counter["SQ_WAVES"].size(), 3u * 54);
   EXPECT_EQ(dispatches_of_counter["TCC_MISS"].size(), 3u * 53);
   EXPECT_EQ(dispatches_of_counter["CPF_CPF_STAT_BUSY"].size(), 3u * 53);
@@ -163,8 +163,8 @@ TEST(Counting, DerivedCountersFollowFromTheirParts) {
   }
 }
 
-// Whatever the order of the request: counters are sorted by their ids, in which
-// SQ_LEVEL_WAVES is just before the accumulator, and SQ_WAVES far from it.
+// Counters are sorted by their ids, whatever the order of the request: SQ_LEVEL_WAVES
+// is just before the accumulator, and SQ_WAVES is far from it.
 TEST(Counting, AnAccumulatorDoesNotFollowTheCounterBeforeItInARequest) {
   SessionResult result =
       RunSession({.plan = "buffer counters=SQ_WAVES,SQ_ACCUM_PREV_HIRES,SQ_LEVEL_WAVES",
@@ -190,8 +190,8 @@ TEST(Counting, AnAccumulatorDoesNotFollowTheCounterBeforeItInARequest) {
   EXPECT_EQ(seen, 9u * 8);
 }
 
-// SDK 1.0.0 gives a counter and the same counter accumulated the sum of both each, where
-// they are counted together; a newer one does not.
+// SDK 1.0.0 gives a counter and the same counter accumulated the sum of both if they
+// are counted together; a newer SDK does not.
 TEST(Counting, ACounterAndItsAccumulationAreMixedUpInOneConfig) {
   for (const bool one_dot_zero : {true, false}) {
     SessionResult result = RunSession(
@@ -207,7 +207,7 @@ TEST(Counting, ACounterAndItsAccumulationAreMixedUpInOneConfig) {
     for (const Event& event : result.Tool("counted")) {
       dispatches[event.Number("id")] = event;
     }
-    std::map<uint64_t, size_t> counters;  // of each dispatch
+    std::map<uint64_t, size_t> counters;  // by dispatch
     for (const Event& value : result.Tool("value")) {
       if (value.Number("instance") == 0) ++counters[value.Number("dispatch")];
     }
@@ -272,7 +272,7 @@ TEST(Counting, DeviceSamplesAddUpToTheDispatches) {
        .steps = {"dispatch:100", "sleep:100", "dispatch:50", "sleep:200"},
        .environment = {}});
   ExpectCleanRun(result);
-  // Started before HSA: refused for the moment, and counting once HSA is there.
+  // Started before HSA: refused at first, and counting once HSA is there.
   ASSERT_EQ(result.Tool("device_start").size(), 1u);
   EXPECT_EQ(result.Tool("device_start")[0].Number("status"),
             static_cast<uint64_t>(ROCATTACH_SDK_STATUS_ERROR_HSA_NOT_LOADED));
@@ -301,7 +301,7 @@ TEST(Counting, DeviceSamplesAddUpToTheDispatches) {
   }
 }
 
-TEST(Counting, RefusesWhatItMust) {
+TEST(Counting, RefusesInvalidCalls) {
   SessionResult result = RunSession({.plan = "checks counters=SQ_WAVES",
                                      .run_options = {},
                                      .command = {},
@@ -364,7 +364,7 @@ TEST(Counting, ACounterOfAnotherArchitecture) {
                                      .steps = {"dispatch:4"},
                                      .environment = {}});
   ExpectCleanRun(result);
-  // Unknown by name on this GPU: the tool could not even find its id.
+  // Its name is unknown on this GPU: the tool could not even find its id.
   ASSERT_EQ(result.Tool("config").size(), 2u);
   EXPECT_EQ(result.Tool("config")[0].Number("status"), 0u);
   EXPECT_EQ(result.Tool("config")[1].Number("status"),

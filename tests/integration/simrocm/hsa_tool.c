@@ -1,4 +1,4 @@
-// A tool of the HSA runtime (HSA_TOOLS_LIB) that only says that it was called.
+// A tool of the HSA runtime (HSA_TOOLS_LIB) that only logs that it was called.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

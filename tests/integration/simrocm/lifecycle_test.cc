@@ -1,4 +1,4 @@
-// How tools get in, are attached, detached, and end.
+// Loading, attach, detach and end of tools.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,14 +28,14 @@ TEST(Attach, InitialSequenceStepByStep) {
   ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
   EXPECT_EQ(result.printed["attach"], "0,0");
   EXPECT_EQ(result.printed["environment"], "yes");
-  // The documented order: implementing process attachment, initial attachment.
+  // The order in the documentation of process attachment, section initial attachment.
   EXPECT_THAT(result.LogOrder(kSteps),
               ElementsAre("register.attach", "tool.configure", "tool.configure_attach",
                           "tool.initialize", "tool.attach", "register.detach",
                           "tool.detach", "tool.finalize"));
-  // The queue from before the attach is counted, and nothing outside the window.
+  // The queue from before the attach is counted, but only between attach and detach.
   EXPECT_EQ(result.Tool("counted").size(), 20u);
-  // So are the kernels' names from before.
+  // The names of kernels from before the attach are known as well.
   EXPECT_GE(result.Tool("kernel").size(), 1u);
   ASSERT_EQ(result.Tool("attach").size(), 1u);
   EXPECT_EQ(result.Tool("attach")[0].Number("contexts"), 4u);
@@ -195,7 +195,7 @@ TEST(Loading, WithoutAToolNothingIsLoaded) {
               ElementsAre("register.library_api_table"));
 }
 
-// What HSA_TOOLS_LIB gets depends on whether the SDK is in.
+// If the SDK is loaded, tools in HSA_TOOLS_LIB are not, unless a variable demands it.
 TEST(HsaTools, AreLeftOutOnceTheSdkIsIn) {
   struct Case {
     bool sdk;
@@ -229,7 +229,7 @@ TEST(HsaTools, AreLeftOutOnceTheSdkIsIn) {
   }
 }
 
-TEST(Ending, EveryWayOutDeliversWhatItCan) {
+TEST(Ending, EveryOrderlyEndDeliversAllRecords) {
   for (const char* way : {"shutdown", "return", "exit"}) {
     SessionResult result = RunSession({.plan = "trace=dispatch",
                                        .run_options = {},
@@ -289,7 +289,7 @@ TEST(Ending, HsaMayStartAgain) {
                                      .environment = {}});
   ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
   EXPECT_EQ(std::to_string(result.Tool("traced").size()), result.printed["dispatches"]);
-  // Registered once for each time, configured once.
+  // The library registers at each start, the tool is configured once.
   EXPECT_THAT(result.LogOrder({"tool.configure"}).size(), 1u);
   EXPECT_GE(result.LogOrder({"register.library_api_table"}).size(), 2u);
 }

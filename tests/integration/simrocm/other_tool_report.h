@@ -1,4 +1,4 @@
-// What libother-tool.so recorded (tests/simrocm/other_tool).
+// Report of libother-tool.so (tests/simrocm/other_tool).
 #ifndef ROCATTACH_TESTS_INTEGRATION_SIMROCM_OTHER_TOOL_REPORT_H_
 #define ROCATTACH_TESTS_INTEGRATION_SIMROCM_OTHER_TOOL_REPORT_H_
 

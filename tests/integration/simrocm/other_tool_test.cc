@@ -1,5 +1,5 @@
-// A profiler that is in a process already, and the three ways in which the simulated
-// SDK sees queues for it. Nobody else profiles here: these are the simulation's own
+// A profiler that is already in a process, and the three ways in which the simulated
+// SDK sees queues for it. The collector takes no part: these are the simulation's own
 // tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// How the SDK sees queues.
+// Ways in which the SDK sees queues.
 enum class Mode { kIntercept, kInline, kInlineSwitchedOff };
 
 std::string ModeName(const testing::TestParamInfo<Mode>& info) {
@@ -36,7 +36,7 @@ struct Outcome {
 
 class OtherTool : public testing::Test {
  protected:
-  // The program with the tool preloaded, as PyTorch brings it along.
+  // Runs the program with the tool preloaded, as PyTorch brings it along.
   Outcome RunWith(const std::string& words, Mode mode, std::vector<std::string> program,
                   std::map<std::string, std::string> environment = {}) {
     std::vector<std::string> command = {SIMROCM_RUN, "--preload", OTHER_TOOL, "--log",
@@ -76,7 +76,7 @@ void ExpectRight(const Outcome& run) {
 
 class OtherToolIn : public OtherTool, public testing::WithParamInterface<Mode> {};
 
-// Everything that the program made, by queue, with times.
+// Expects every operation that the program made in the report, by queue, with times.
 void ExpectWhole(const Outcome& run) {
   ExpectRight(run);
   const uint64_t made = std::stoull(run.printed.at("dispatches"));
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OtherToolIn,
                                          Mode::kInlineSwitchedOff),
                          ModeName);
 
-// "name before=1 seen=2 …"
+// Parses lines like "name before=1 seen=2 …".
 std::vector<std::map<std::string, uint64_t>> Indices(const std::string& output) {
   std::vector<std::map<std::string, uint64_t>> lines;
   std::istringstream stream(output);
@@ -176,7 +176,7 @@ TEST_F(OtherTool, InterpositionHandsCallsOnWhileNothingIsTraced) {
   EXPECT_THAT(run.log, Not(HasSubstr("sdk.queue_interposition active=1")));
 }
 
-TEST_F(OtherTool, InterceptQueuesHaveDoorbellsOfSoftware) {
+TEST_F(OtherTool, InterceptQueuesHaveSoftwareDoorbells) {
   for (Mode mode : {Mode::kIntercept, Mode::kInlineSwitchedOff}) {
     // Even if tracing was never started.
     const Outcome run = RunWith("dispatch stopped", mode, {WRITE_INDEX});
@@ -193,9 +193,9 @@ TEST_F(OtherTool, AnIdleClientLeavesQueuesAlone) {
   EXPECT_EQ(run.report.Total("dispatches"), 0u);
 }
 
-// As a runtime that has loaded the SDK does, and with the variable that tells it not
-// to.
-TEST_F(OtherTool, KeepsToolsOfHsaOut) {
+// A runtime that has loaded the SDK does not load tools of HSA, unless a variable tells
+// it to.
+TEST_F(OtherTool, KeepsHsaToolsOut) {
   Outcome run = RunWith("idle", Mode::kIntercept, {WRITE_INDEX},
                         {{"HSA_TOOLS_LIB", "/no/such/tool.so"}});
   ExpectRight(run);

@@ -1,4 +1,4 @@
-// Runs a program under simrocm-run with the test tool and reads what both wrote.
+// Runs a program under simrocm-run with the test tool and reads the output of both.
 #ifndef ROCATTACH_TESTS_INTEGRATION_SIMROCM_SIMROCM_SESSION_H_
 #define ROCATTACH_TESTS_INTEGRATION_SIMROCM_SIMROCM_SESSION_H_
 
@@ -25,11 +25,11 @@ struct Event {
 struct SessionResult {
   ProgramResult program;
   std::map<std::string, std::string> printed;  // the program's last line
-  std::vector<Event> tool;                     // what the test tool wrote
-  std::vector<Event> log;                      // what the simulators logged
+  std::vector<Event> tool;                     // written by the test tool
+  std::vector<Event> log;                      // logged by the simulators
 
   std::vector<Event> Tool(const std::string& name) const;
-  // The names of logged events that are in `names`, in their order.
+  // Names of logged events that are in `names`, in the order of the log.
   std::vector<std::string> LogOrder(const std::vector<std::string>& names) const;
   // The status of a "check" line; -1 if there is none.
   int Check(const std::string& name) const;
@@ -37,16 +37,16 @@ struct SessionResult {
 
 struct SessionOptions {
   std::string plan;                      // SIMROCM_TOOL
-  std::vector<std::string> run_options;  // of simrocm-run
+  std::vector<std::string> run_options;  // for simrocm-run
   std::vector<std::string> command;      // the program; empty: the workload
-  std::vector<std::string> steps;        // of the workload
+  std::vector<std::string> steps;        // for the workload
   std::map<std::string, std::string> environment;
   bool load_tool = true;  // through ROCP_TOOL_LIBRARIES
 };
 
 SessionResult RunSession(const SessionOptions& options);
 
-// A dispatch as the tool wrote it ("traced" or "counted").
+// Shape of a dispatch that the tool has written ("traced" or "counted").
 simrocm::DispatchShape ShapeOf(const Event& dispatch);
 
 // The test tool's file.

@@ -1,8 +1,8 @@
-// A tool of rocprofiler-sdk, written against our own declarations of its ABI as the
-// collector is, and only for tests. It does what SIMROCM_TOOL says, words separated by
+// A tool for rocprofiler-sdk, for tests only, and like the collector written against
+// our own declarations of the ABI. It does what SIMROCM_TOOL says, words separated by
 // blanks, and writes what it gets to the file SIMROCM_TOOL_OUTPUT, one line each:
 //   buffer | callback       count dispatches in that form
-//   counters=A,B;C          counters, groups separated by ';', rotated over the
+//   counters=A,B;C          counters, groups separated by ';', multiplexed over the
 //                           dispatches of each GPU
 //   accumulate=A            define the counter A_ADDED, which is A accumulated
 //   trace=dispatch,copy,core,amd,dispatch_callback
@@ -87,7 +87,7 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-// Writes a dispatch as the records of several services have it.
+// Writes a dispatch in the form that the records of several services share.
 void PutDispatch(const char* how, const rocattach_sdk_dispatch_info& info,
                  uint64_t correlation, uint64_t start, uint64_t end, size_t records) {
   Put("%s id=%lu agent=%lu queue=%lu kernel=%lu grid=%u,%u,%u group=%u,%u,%u "
@@ -97,8 +97,8 @@ void PutDispatch(const char* how, const rocattach_sdk_dispatch_info& info,
       info.workgroup_size.y, info.workgroup_size.z, correlation, start, end, records);
 }
 
-// The instance's number with the last dimension running fastest, and how many there
-// are.
+// Writes a value with the instance's number, in which the last dimension runs fastest,
+// and the number of instances.
 void PutValue(const rocattach_sdk_counter_record& record) {
   Tool& tool = Get();
   rocattach_sdk_counter_id id{0};

@@ -77,7 +77,7 @@ bool Sdk::Load() {
   if (functions.field == nullptr) missing.insert(symbol);
   ROCATTACH_SDK_FOR_EACH_FUNCTION(SIMROCM_TEST_RESOLVE)
 #undef SIMROCM_TEST_RESOLVE
-  // SDK 1.0.0 does not export it.
+  // SDK 1.0.0 does not export this one.
   missing.erase("rocprofiler_create_counter");
   return missing.empty();
 }

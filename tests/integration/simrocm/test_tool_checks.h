@@ -1,4 +1,4 @@
-// What the test tool shares with its checks.
+// Declarations that the test tool shares with its checks.
 #ifndef ROCATTACH_TESTS_INTEGRATION_SIMROCM_TEST_TOOL_CHECKS_H_
 #define ROCATTACH_TESTS_INTEGRATION_SIMROCM_TEST_TOOL_CHECKS_H_
 

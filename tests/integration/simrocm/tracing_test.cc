@@ -130,8 +130,8 @@ TEST(Tracing, CodeObjectsComeAndGo) {
   EXPECT_EQ(kernels.size(), 2u);  // a kernel that is loaded again is another one
 }
 
-TEST(Buffers, DropAndCountWhenTold) {
-  // Three records fit a half; nothing is delivered before the end.
+TEST(Buffers, DropAndCountWhenConfiguredTo) {
+  // Three records fit into one half of the buffer; nothing is delivered before the end.
   SessionResult result =
       RunSession({.plan = "trace=dispatch size=600 watermark=100000 discard",
                   .run_options = {},
@@ -144,10 +144,10 @@ TEST(Buffers, DropAndCountWhenTold) {
   EXPECT_EQ(result.Tool("delivery")[0].Number("dropped"), 47u);
 }
 
-// After each delivery by the watermark there is no room at all, and nobody counts.
+// After each delivery by the watermark there is no room at all, and no drop is counted.
 TEST(Buffers, DiscardingOnesHaveRoomInEverySecondDeliveryOnly) {
   // The first half has room for all: were it full before the callback thread ran, the
-  // drops would be counted. The pause is for that thread, which then takes the half.
+  // drops would be counted. The pause lets that thread run, which then takes the half.
   SessionResult result =
       RunSession({.plan = "trace=dispatch size=60000 watermark=600 discard",
                   .run_options = {},
@@ -162,7 +162,7 @@ TEST(Buffers, DiscardingOnesHaveRoomInEverySecondDeliveryOnly) {
   }
 }
 
-TEST(Buffers, LoseNothingWhenTold) {
+TEST(Buffers, LoseNothingWhenConfiguredTo) {
   SessionResult result = RunSession({.plan = "trace=dispatch size=600 watermark=100000",
                                      .run_options = {},
                                      .command = {},

@@ -7,17 +7,17 @@
 //   detach          rocprofiler_register_detach
 //   load            unload and load the kernels again
 //   fork            a child that ends at once
-//   begin           one dispatch by each thread on each GPU, which nobody waits for
+//   begin           one dispatch by each thread on each GPU, without waiting for it
 //   rccl:N          N calls of ncclAllReduce
 //   sleep:MSEC
-//   wait:FILE       until FILE is there
+//   wait:FILE       waits until FILE is there
 //   until:FILE      dispatches, some at a time, until FILE is there
 //   pipeline:FILE   each thread dispatches without waiting, and one more copies, until
 //                   FILE is there
 //   environment     prints the variables about profiling that a child would see
 //   collector       loads the collector late (tests/integration/collector/preload.c)
-// Options: -t N threads per GPU, --exit shutdown|return|exit|_exit. Prints what it
-// made.
+// Options: -t N threads per GPU, --exit shutdown|return|exit|_exit. Prints the numbers
+// of operations that it has made.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -98,7 +98,7 @@ static void set_up(void) {
   }
 }
 
-// Whole and partial work-groups, and not the same from one dispatch to the next.
+// Number of work-items: whole and partial work-groups, different in each dispatch.
 static uint32_t next_items(const struct worker* worker) {
   return 64 * (1 + (uint32_t)(worker->made % 17)) + (worker->made % 3 == 0 ? 5 : 0);
 }
@@ -184,7 +184,7 @@ static void begin_all(void) {
 
 static int pipeline_ends;
 
-// Waits for a dispatch only when that after the next 32 is due.
+// Every 32nd dispatch has a signal, and is waited for when the second next one is due.
 static void* run_pipeline(void* argument) {
   struct worker* worker = argument;
   hsa_signal_t signals[2] = {create_signal(0), create_signal(0)};
@@ -238,7 +238,7 @@ struct attach_call {
   int status;
 };
 
-// As rocprofiler-register's clients find it: among the libraries that are loaded.
+// Finds a function as rocprofiler-register's clients do: among the loaded libraries.
 static void* find_register(const char* name) {
   void* library = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
   void* function = library != NULL ? dlsym(library, name) : NULL;

@@ -1,9 +1,9 @@
-// Which write index an application sees, and which one the GPU: after each function
-// that moves it, and after each store that rings the doorbell. Prints a line for each:
+// Prints the write index that an application sees, and the one that the GPU sees, after
+// each function that moves it and each store that rings the doorbell, in lines:
 //   NAME before=N seen=N real=N after=N read=N
-// before: what the function returned, or the index that it was given; seen and real:
-// before the doorbell, from it; after: the real one behind the doorbell; read: the
-// GPU's read index once the packets are done.
+// before: the index that the function returned or was given; seen and real: the two
+// indices before the doorbell; after: the real one after the doorbell; read: the GPU's
+// read index once the packets are done.
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void write_packet(uint64_t index, hsa_signal_t done) {
   __atomic_store_n((uint32_t*)packet, first, __ATOMIC_RELEASE);
 }
 
-// One packet at `index`, rung with `store`.
+// Submits one packet at `index`, rung with `store`, and prints the indices.
 static void run(const char* name, uint64_t before, uint64_t index,
                 void (*store)(hsa_signal_t, hsa_signal_value_t)) {
   uint64_t seen = hsa_queue_load_write_index_scacquire(queue);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A service under mixed load: what it holds at the end of each round, when all that the
-round has started is gone again, must not become more.
+"""A service under mixed load: the resources that it holds at the end of each round, when
+everything that the round has started is gone again, must not grow.
 
 usage: soak_test.py BUILD_DIRECTORY [SECONDS]
 """
@@ -31,17 +31,17 @@ TARGETS = BUILD / "tests/targets"
 SIMGPU_RUN = BUILD / "tests/simgpu/simgpu-run"
 SIMROCM_RUN = BUILD / "tests/simrocm/simrocm-run"
 
-# What may become more between the first and the last third of the rounds: what the
+# Allowed growth between the first and the last third of the rounds: for what the
 # service remembers of the processes that it has seen (ProcessHistory, KnownWorkloads), and
 # the plans of the last sessions (ActivePlan::kMost). Each has its limit.
 SLACK_KIB = 1024
-SLACK_MAPPINGS = 64  # of the allocator
+SLACK_MAPPINGS = 64  # the allocator's
 HISTORY_KIB, HISTORY_PROCESSES = 3.5, 16384
 PLAN_KIB, PLANS = 90, 64
 
 
 def footprint(pid):
-    """Memory in KiB and numbers of what the process holds."""
+    """Memory in KiB, and numbers of other resources that the process holds."""
     proc = pathlib.Path(f"/proc/{pid}")
     status = (proc / "status").read_text(encoding="utf-8")
     found = {}
@@ -55,33 +55,36 @@ def footprint(pid):
         except OSError:  # closed meanwhile
             continue
     found["descriptors"] = sum(files.values())
-    for kind in ("bpf-map", "bpf-prog", "bpf_link", "[perf_event]"):
-        found[kind.strip("[]")] = sum(n for name, n in files.items() if kind in name)
+    # By kind: "socket:[123]" is a socket, "/memfd:ring-7 (deleted)" a memfd.
+    kinds = collections.Counter()
+    for name, number in files.items():
+        kinds[re.sub(r"^(anon_inode:)?\[?([\w/-]+).*", r"\2", name)] += number
+    found.update({f"descriptors: {kind}": number for kind, number in kinds.items()})
     with open(proc / "maps", encoding="utf-8") as maps:
         found["mappings"] = sum(1 for _ in maps)
     return found
 
 
 def least(pid):
-    """The same; some things are there for an instant only."""
+    """The least of several footprints; some resources exist for an instant only."""
     several = []
     for _ in range(10):
         several.append(footprint(pid))
         time.sleep(0.01)
-    return {name: min(one[name] for one in several) for name in several[0]}
+    return {name: min(one.get(name, 0) for one in several) for name in several[0]}
 
 
 class SoakTest(unittest.TestCase):
     def setUp(self):
-        # Whoever ends it before its time leaves nothing behind.
+        # Nothing is left behind if the test is ended early.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.interrupted)
         live_service.set_up(self, "soak")
-        # For the service to believe in GPUs.
+        # So that the service finds a GPU.
         node = self.folder / "topology/nodes/1"
         node.mkdir(parents=True)
         (node / "properties").write_text("cpu_cores_count 0\nsimd_count 416\n", encoding="ascii")
-        # The service leaves what has this name to `rocattach attach`.
+        # The service leaves processes with this name to `rocattach attach`.
         self.late = self.folder / "late_dispatch"
         shutil.copy(TARGETS / "hsa_dispatch", self.late)
         self.service = live_service.serve(
@@ -90,7 +93,7 @@ class SoakTest(unittest.TestCase):
             "--deny", "late_*", "--rotate-size", "256K", "--keep-files", "4")  # fmt: skip
         self.metrics = self.service.events("ready")[0]["metrics"]
         self.random = random.Random(7)
-        self.ended = 0  # processes with a GPU
+        self.ended = 0  # number of ended processes with a GPU
 
     def interrupted(self, number, _):
         self.fail(signal.Signals(number).name)
@@ -116,15 +119,16 @@ class SoakTest(unittest.TestCase):
              "-d", self.folder / "late",
              "--collector", BUILD / "userspace/collector/librocattach-collector.so"],
             capture_output=True, text=True, check=False)  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        # 4: the process had no processor time meanwhile, and so nothing was recorded.
+        self.assertIn(done.returncode, (0, 4), done.stdout + done.stderr)
 
     def expect_success(self, process):
-        output, _ = process.communicate()
+        output, _ = live_service.outcome(self, process)
         self.assertEqual(process.returncode, 0, output)
         self.assertIn("result=ok", output)
 
     def round(self, staying):
-        """Everything at the same time."""
+        """Runs everything at the same time."""
         number = self.random.randint
         short = [self.start(SIMGPU_RUN, TARGETS / "hsa_dispatch", "-n", str(number(1, 300)),
                             "-t", str(number(1, 3)), "--copies", "4")
@@ -151,14 +155,14 @@ class SoakTest(unittest.TestCase):
         self.client("why", "--socket", self.service.socket, str(staying.pid))
 
     def targets(self):
-        """How many processes the service deals with, by state."""
+        """The number of processes that the service handles, by state."""
         with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=60) as page:
             text = page.read().decode()
         states = re.findall(r'^rocattach_targets\{state="(\w+)"\} (\d+)$', text, re.MULTILINE)
         return {state: int(number) for state, number in states if number != "0"}
 
     def wait_until_only_one_stays(self):
-        # A verdict may come when the process has ended already; that it has is found out
+        # A verdict may come when the process has already ended; the service notices that
         # once a minute.
         eventually(lambda: self.targets() == {"attached": 1}, seconds=200)
         self.assertEqual(self.targets(), {"attached": 1}, self.service.log_text()[-3000:])
@@ -166,11 +170,11 @@ class SoakTest(unittest.TestCase):
     # --- the decision ---
 
     def grown(self, who, rounds, allowed_kib):
-        """What is more in the last third of the rounds than in the first."""
+        """Yields what has grown from the first third of the rounds to the last."""
         third = len(rounds) // 3
-        for name in rounds[0]:
-            before = statistics.median(r[name] for r in rounds[:third])
-            after = statistics.median(r[name] for r in rounds[-third:])
+        for name in sorted(set().union(*rounds)):
+            before = statistics.median(r.get(name, 0) for r in rounds[:third])
+            after = statistics.median(r.get(name, 0) for r in rounds[-third:])
             # Threads for a user's tasks exist while there are any.
             allowed = (allowed_kib if "memory" in name
                        else SLACK_MAPPINGS if name == "mappings"
@@ -197,7 +201,7 @@ class SoakTest(unittest.TestCase):
                 said = time.monotonic()
                 print(f"{len(ended)} rounds, {self.ended} processes: service "
                       f"{service_rounds[-1]}, target {target_rounds[-1]}", flush=True)  # fmt: skip
-        # The first quarter fills caches. A round has one session.
+        # The first quarter fills caches. Each round has one session.
         begin = len(ended) // 4
 
         def more(counts, most):

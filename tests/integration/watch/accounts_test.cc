@@ -1,6 +1,6 @@
-// What a program made is what its account says was seen, and that was delivered or is
-// counted as lost: with full rings, and when the program or the service is killed. And
-// a recording that was cut off says so before anything else.
+// Every operation of a program is counted as seen in its account, and is delivered or
+// counted as lost: with full rings, and when the program or the service is killed. The
+// report of a recording that was cut off says so before anything else.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ class AccountsTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 
-  // As long as nothing of it is attached.
+  // Waits until the service has reported a window.
   static bool IsAttached(WatcherProcess* watcher) {
     return Eventually([watcher] { return watcher->PollEvents("window") > 0; });
   }
@@ -93,9 +93,9 @@ TEST_P(OverflowTest, EveryOperationIsDeliveredOrCountedAsLost) {
   EXPECT_EQ(account.dropped_invalid() + account.dropped_collector(), 0u);
 }
 
-// The GPU looks at packets that nobody has rung for yet.
-TEST_F(AccountsTest, PacketsThatAreTakenBeforeTheirRingAreAccountedFor) {
-  // Without signals, each of the two queues ends with a barrier, which is a packet as well.
+// The GPU takes packets before their doorbell has been rung.
+TEST_F(AccountsTest, PacketsTakenBeforeTheirDoorbellAreAccountedFor) {
+  // Without signals, both queues end with a barrier packet, which counts as well.
   const std::pair<const char*, int64_t> signals[] = {{"each", 0}, {"none", 2}};
   for (const auto& [of_kernels, barriers] : signals) {
     const std::vector<std::string> command =
@@ -118,8 +118,8 @@ TEST_F(AccountsTest, PacketsThatAreTakenBeforeTheirRingAreAccountedFor) {
   }
 }
 
-// For longer than the collector goes on with full rings.
-TEST_F(AccountsTest, AServiceThatWasAwayRecordsAgain) {
+// The service is stopped for longer than the collector keeps trying with full rings.
+TEST_F(AccountsTest, AServiceThatWasStoppedRecordsAgain) {
   const TemporaryDirectory directory;
   const std::string until = directory.path() + "/until";
   const std::vector<std::string> command =
@@ -153,8 +153,8 @@ TEST_F(AccountsTest, AServiceThatWasAwayRecordsAgain) {
             Reported(result.output, "dispatches"));
 }
 
-// Killed at any instant, with rings that overflow: no operation is counted twice.
-TEST_F(AccountsTest, AProgramThatIsKilledAnywhereIsAccountedFor) {
+// The program is killed at any instant, while rings overflow: nothing counts twice.
+TEST_F(AccountsTest, AProgramKilledAtAnyInstantIsAccountedFor) {
   std::mt19937 random(11);
   WatcherProcess watcher({"--auto", "--ring-slots", "64"});
   ASSERT_TRUE(watcher.ready());
@@ -179,22 +179,22 @@ TEST_F(AccountsTest, AProgramThatIsKilledAnywhereIsAccountedFor) {
     const RecordedProcess process = recording.Process(pid);
     EXPECT_EQ(process.account.not_believable(), "");
     EXPECT_EQ(process.account.dropped_invalid(), 0u);
-    // What each of its threads was about to do when it died, and no more.
+    // At most the operations that its threads were about to submit when it died.
     EXPECT_LE(process.account.dropped_inflight(), 8u);
     dispatches += process.dispatches.size();
   }
   EXPECT_GT(dispatches, 1000u);
 }
 
-// The service is killed: what it had recorded is there, and how much is missing nobody
-// knows. That is reported first, of the file and of what is recovered from it.
+// The service is killed: what it had recorded is there, and how much is missing is
+// unknown. The report says that first, for the file and for what is recovered from it.
 TEST_F(AccountsTest, ARecordingThatWasCutOffSaysSoFirst) {
   WatcherProcess watcher({"--auto", "--ring-slots", "64"});
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimgpu({"hsa_dispatch", "-n", "20000", "-t", "2", "--kernel-signal",
                          "none", "--rounds", "100000"}),
                {.environment = {"SIMGPU_KERNEL_NS=0"}});
-  // Losses are in the recording, with records.
+  // The recording contains losses as well as records.
   EXPECT_TRUE(Eventually([&] {
     const Finished so_far = Child({ClientPath(), "report", watcher.recording()}).Wait();
     return so_far.output.find("dropped, the ring was full") != std::string::npos;
@@ -225,7 +225,7 @@ TEST_F(AccountsTest, ARecordingThatWasCutOffSaysSoFirst) {
   }
 }
 
-// A recording in which nothing is missing says that, and no more.
+// The report of a complete recording says that nothing was lost, and names no problem.
 TEST_F(AccountsTest, AWholeRecordingSaysThatNothingWasLost) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());

@@ -1,5 +1,5 @@
-// Attached to again and again, by many, by attackers that die: nothing is left behind.
-// ROCATTACH_TEST_ATTACHES asks for the full number of rounds, with more threads.
+// Repeated attaches, to many processes, by attachers that are killed: nothing is left
+// behind. ROCATTACH_TEST_ATTACHES sets the full number of rounds, with more threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,8 +24,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Attaches and detaches, or attackers killed: the full number on request, and then with
-// more threads.
+// True if the full number of rounds was requested (attaches and detaches, or attachers
+// killed); then there are also more threads.
 bool IsFull() {
   return getenv("ROCATTACH_TEST_ATTACHES") != nullptr;
 }
@@ -34,8 +34,8 @@ int Rounds(int reduced) {
   return full != nullptr ? std::max(1, atoi(full)) : reduced;
 }
 
-// In the full number of rounds a busy target leaves the processors to the attachers when
-// they want one: else most of the time is spent waiting for a processor.
+// In the full number of rounds, a busy target gives way to the attachers: otherwise
+// most of the time would be spent waiting for a processor.
 void YieldToAttachers(pid_t pid) {
   if (!IsFull()) return;
   for (const auto& thread :
@@ -45,14 +45,14 @@ void YieldToAttachers(pid_t pid) {
   }
 }
 
-// How processes were entered in the rounds of one test.
+// Number of processes that were entered anew or taken over in one test.
 struct Entries {
   int anew = 0, taken_over = 0;
   void Count(const RecordedProcess& process) {
     if (process.verdict.state() != v1::WINDOW_STATE_ATTACHED) return;
     ++(process.verdict.mode() == v1::WINDOW_MODE_TAKEN_OVER ? taken_over : anew);
   }
-  // In the test's report, and where people look.
+  // Writes the numbers to the test's report and to standard output.
   void Report() const {
     testing::Test::RecordProperty("entered_anew", anew);
     testing::Test::RecordProperty("taken_over", taken_over);
@@ -60,9 +60,9 @@ struct Entries {
   }
 };
 
-// Plain, and with AddressSanitizer's runtime: its allocator and its checks of what the
-// C library's functions are passed. The latter is not entered late, but at its window, by
-// a service that has ended when the first attacher comes.
+// A plain program, and one with AddressSanitizer's runtime: its allocator, and its
+// checks of the arguments of C library functions. The latter is not entered late but at
+// its window, by a service that has ended before the first attacher starts.
 class AttachAgainTest : public AttachRunningTest,
                         public testing::WithParamInterface<const char*> {
  protected:
@@ -90,7 +90,7 @@ class AttachAgainTest : public AttachRunningTest,
  private:
   static std::vector<std::string> Environment() {
     return {absl::StrCat("LD_PRELOAD=", ROCATTACH_TEST_ASAN),
-            // What is freed is not to look like what is left behind.
+            // Freed memory in a larger quarantine would look like memory left behind.
             "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:quarantine_size_mb=1"};
   }
 };
@@ -98,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, AttachAgainTest,
                          testing::Values("Plain", "AddressSanitizer"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Detached, it runs on and records nothing; each attacher after that gets what it was
-// there for, without stopping a thread again. Nothing piles up in the process.
+// Detached, the process runs on and records nothing. Each later attacher gets its
+// recording without stopping a thread again, and nothing accumulates in the process.
 TEST_P(AttachAgainTest, AttachAgainAndAgain) {
   auto target = StartIt({"-t", IsFull() ? "16" : "3", "-m", "200"});
   YieldToAttachers(target->pid());
@@ -111,7 +111,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
     std::ifstream maps(proc + "/maps");
     return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
   };
-  // Memory of the process itself, without what it shares with the service.
+  // Anonymous memory: the process's own, without what it shares with the service.
   auto own_kib = [&]() -> long {
     std::ifstream status(proc + "/status");
     for (std::string line; std::getline(status, line);) {
@@ -119,7 +119,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
     }
     return 0;
   };
-  // The program's own allocations vary; of 500 rounds each may leave 32 KiB at most.
+  // The program's own allocations vary; in 500 rounds, each may leave 32 KiB at most.
   constexpr long kMostKib = 16 << 10;
   long descriptors = 0, threads = 0, maps = 0, kib = 0;
   Entries entries;
@@ -127,7 +127,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("round.rwa"), {target->pid()});
     ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
-    usleep(100'000);  // what is recorded in that time
+    usleep(100'000);  // the time to record
     const Finished end = attach.Stop();
     ASSERT_TRUE(end.exited_with(0)) << i << end.output << end.errors;
     const Recording recording = ReadRecording(Path("round.rwa"));
@@ -136,7 +136,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
     ASSERT_GT(process.dispatches.size(), 0u) << i;
     EXPECT_EQ(process.account.dispatches_seen(), process.dispatches.size());
     EXPECT_EQ(process.dropped(), 0u);
-    // Without a processor for half a second, a busy program counts as idle.
+    // A busy program that gets no processor for half a second counts as idle.
     EXPECT_EQ(process.verdict.mode() == v1::WINDOW_MODE_TAKEN_OVER,
               i != 0 || !IsPlain());
     entries.Count(process);
@@ -153,7 +153,7 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
   EXPECT_LE(own_kib(), kib + kMostKib);
   EXPECT_EQ(count("/fd"), descriptors);
   EXPECT_EQ(count("/task"), threads);
-  // The allocator of the program itself may add some.
+  // The program's own allocator may add some mappings.
   EXPECT_LE(mappings(), maps + 8);
   Attacher last(Path("t.rwa"), {target->pid()});
   ASSERT_TRUE(last.Attached());
@@ -173,11 +173,11 @@ TEST_P(AttachAgainTest, AnAttacherKilledAtAnyInstant) {
   const int rounds = Rounds(8);
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("killed.rwa"), {target->pid()});
-    // One that comes right after a killed one is refused, but that is an instant, too.
+    // An attacher right after a killed one is refused, but that is an instant, too.
     if (i == 0) {
       ASSERT_TRUE(attach.Attached());
     }
-    usleep(static_cast<useconds_t>(random() % 900'000));
+    usleep(static_cast<useconds_t>(random() % 900'000));  // any instant
     attach.child().Signal(SIGKILL);
     attach.child().Wait();
     std::filesystem::remove(Path("killed.rwa"));
@@ -185,7 +185,7 @@ TEST_P(AttachAgainTest, AnAttacherKilledAtAnyInstant) {
     ASSERT_TRUE(status.ok()) << "the target has died in round " << i;
     EXPECT_EQ(status->tracer, 0);
   }
-  // The last one died without saying so: it counts as gone after some seconds.
+  // The last attacher was killed without detaching: it counts as gone after seconds.
   std::unique_ptr<Attacher> last;
   ASSERT_TRUE(Eventually([&] {
     last = std::make_unique<Attacher>(Path("t.rwa"), std::vector{target->pid()});
@@ -205,7 +205,7 @@ TEST_P(AttachAgainTest, AnAttacherKilledAtAnyInstant) {
   ExpectRecorded(recording.processes[0], end, attacher);
 }
 
-// New processes each time, entered by one command; in some rounds it is killed.
+// New processes in each round, entered by one command, which is killed in some rounds.
 TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
   const int processes = IsFull() ? 40 : 4;
   const int killed_of = IsFull() ? 10 : 2;
@@ -217,7 +217,7 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     std::vector<std::unique_ptr<Child>> targets;
     std::vector<pid_t> pids;
     for (int n = 0; n < processes; ++n) {
-      // Few are busy: each has a thread that is the GPU, and spins.
+      // Few are busy: in each of these, the thread that simulates the GPU spins.
       std::vector<std::string> command = {"hip_late", "-m", "20"};
       if (n % 20 != 3) command.push_back("--idle");
       targets.push_back(Launch(command, absl::StrCat("ready", n)));
@@ -232,13 +232,13 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     if (i % killed_of != 1) {
       EXPECT_TRUE(attach.Attached(processes)) << attach.child().PollOutput();
       const Finished end = attach.Stop();
-      // Those that were idle have done nothing meanwhile.
+      // The idle processes have dispatched nothing meanwhile.
       EXPECT_TRUE(end.exited_with(4)) << end.output << end.errors;
       for (const RecordedProcess& process : ReadRecording(Path("many.rwa")).processes) {
         entries.Count(process);
       }
     } else {
-      usleep(static_cast<useconds_t>(random() % 1'500'000));
+      usleep(static_cast<useconds_t>(random() % 1'500'000));  // any instant
       attach.child().Signal(SIGKILL);
       attach.child().Wait();
     }
@@ -252,7 +252,7 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     std::filesystem::remove(Path("many.rwa"));
   }
   entries.Report();
-  // Each process is new.
+  // Each process is new, so none is taken over.
   EXPECT_EQ(entries.taken_over, 0);
 }
 

@@ -34,7 +34,7 @@ class AnnounceTest : public testing::Test {
     std::ifstream file(Path(name));
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
-  // A program that dispatches until Change(); `redirection` is the shell's.
+  // Starts a program that dispatches until End(); `redirection` is for the shell.
   std::unique_ptr<Child> Start(const std::string& redirection) {
     std::string script = absl::StrCat(
         "exec ", Quoted({SimgpuRunPath(), TargetPath("hip_late")}), " --until ",
@@ -50,7 +50,7 @@ class AnnounceTest : public testing::Test {
     Attacher attach(Path("t.rwa"), {pid}, std::move(options));
     EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
     const Finished end = attach.Stop();
-    // It may have been there for too short a time to see a dispatch.
+    // The attach may have been too short to record a dispatch.
     EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output;
     return end.output;
   }
@@ -79,7 +79,7 @@ TEST_F(AnnounceTest, InAFile) {
   EXPECT_EQ(Text("log"), absl::StrCat(kAttached, kDetached));
 }
 
-// Root could.
+// Root could write to the file.
 TEST_F(AnnounceTest, AFileThatTheProcessMayOnlyReadIsLeftAlone) {
   std::ofstream(Path("secret")) << "as it was\n";
   auto target = Start("2<" + Path("secret"));
@@ -90,7 +90,7 @@ TEST_F(AnnounceTest, AFileThatTheProcessMayOnlyReadIsLeftAlone) {
   EXPECT_EQ(Text("secret"), "as it was\n");
 }
 
-TEST_F(AnnounceTest, AProcessThatHasEndedIsNotToldSo) {
+TEST_F(AnnounceTest, AProcessThatHasEndedGetsNoDetachLine) {
   auto target = Start("");
   Attacher attach(Path("t.rwa"), {target->pid()}, {"--announce"});
   ASSERT_TRUE(attach.Attached());

@@ -1,4 +1,4 @@
-// Attached to beside others: another service, a profiler.
+// Attaching to processes that another service, or a profiler, is in already.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST_F(AttachRunningTest, OnlyOneServiceReadsAProcess) {
 }
 
 #ifdef OTHER_TOOL
-// A profiler that has been in the process since its start, and so is below us.
+// A profiler that has been in the process from its start, below the collector's hooks.
 class BesideAnotherToolTest : public AttachRunningTest {
  protected:
   std::unique_ptr<Child> StartWithTool(std::vector<std::string> options) {
@@ -50,8 +50,8 @@ class BesideAnotherToolTest : public AttachRunningTest {
   }
 };
 
-// Its handlers must not meet signals that the runtime does not know, so what has no
-// signal of the program's own has no times.
+// The profiler's handlers must not see signals that the runtime does not know, so
+// dispatches without a signal of the program's own have no times.
 TEST_F(BesideAnotherToolTest, ItsInterceptQueuesAreRecordedWithoutTimes) {
   auto target = StartWithTool({});
   Attacher attach(Path("t.rwa"), {target->pid()});
@@ -68,7 +68,7 @@ TEST_F(BesideAnotherToolTest, ItsInterceptQueuesAreRecordedWithoutTimes) {
   EXPECT_EQ(recording.processes[0].dropped(), 0u);
 }
 
-// Its indices are not those of the queues.
+// The indices that the profiler gives out are not those of the queues.
 TEST_F(BesideAnotherToolTest, ItsInlineInterpositionIsLeftAlone) {
   auto target = StartWithTool({"--interposition"});
   Attacher attach(Path("t.rwa"), {target->pid()});

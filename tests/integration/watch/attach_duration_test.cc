@@ -1,5 +1,5 @@
-// How long rocattach attach records, and how it ends: what was begun gets its verdict,
-// however short the duration is. And --wait for processes that cannot be entered yet.
+// Duration and end of `rocattach attach`: each attach that has begun gets its verdict,
+// however short the duration. Also --wait if a process cannot be entered yet.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ class AttachDurationTest : public AttachRunningTest {
     EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output << end.errors;
     return results;
   }
-  // Of the program, whose work is done by its child.
+  // True if the program's child, which does its work, handles SIGINT.
   static bool HandlesInterrupts(pid_t parent) {
     pid_t pid = 0;
     std::ifstream(absl::StrCat("/proc/", parent, "/task/", parent, "/children")) >> pid;
@@ -61,8 +61,8 @@ class AttachDurationTest : public AttachRunningTest {
   }
 };
 
-// The attach to an idle process takes half a second, the collector's report longer than
-// the duration in any case.
+// The attach to an idle process takes half a second, and the collector's report always
+// takes longer than the duration.
 TEST_F(AttachDurationTest, CountsFromTheVerdict) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"-t", "2", "-m", "20"}, {"--idle", "-m", "20"}}) {
@@ -72,7 +72,7 @@ TEST_F(AttachDurationTest, CountsFromTheVerdict) {
   }
 }
 
-// The last of several: each is recorded for at least that long.
+// With several processes: each is recorded for at least the duration.
 TEST_F(AttachDurationTest, CountsFromTheLastVerdict) {
   std::filesystem::remove(Path("go"));
   auto busy = Launch({"hip_late", "-t", "2", "-m", "20"}, "ready-busy");
@@ -91,7 +91,7 @@ TEST_F(AttachDurationTest, CountsInATreeAsWell) {
   ExpectUnharmed(target.get());
 }
 
-// There is no attach that it could count from.
+// There is no attach from which the duration could count.
 TEST_F(AttachDurationTest, EndsWhereNoProcessOfATreeUsesAGpu) {
   Child shell({"bash", "-c",
                absl::StrCat("until [ -e ", Path("go"),
@@ -119,7 +119,7 @@ TEST_F(AttachDurationTest, ARequestToStopLeavesNoVerdictOpen) {
   ExpectUnharmed(target.get());
 }
 
-// Detached at once after the attach, as a program does with ROCm's calls.
+// Detaches right after the attach, as a program does that uses ROCm's calls.
 TEST_F(AttachDurationTest, ADetachRightAfterTheAttach) {
   auto target = Start({"-t", "2", "-m", "20"});
   for (int i = 0; i < 3; ++i) {
@@ -133,7 +133,7 @@ TEST_F(AttachDurationTest, ADetachRightAfterTheAttach) {
   ExpectUnharmed(target.get());
 }
 
-// All that waits while a thread lists the libraries: nothing can be loaded.
+// A thread that lists the libraries prevents all loading, so no attach is possible.
 class AttachUnenterableTest : public AttachDurationTest {
  protected:
   std::unique_ptr<Child> StartListing() {
@@ -168,7 +168,7 @@ TEST_F(AttachUnenterableTest, IsTriedAgainWithWait) {
   const Recording recording = ReadRecording(Path("t.rwa"));
   ASSERT_EQ(recording.processes.size(), 1u);
   ExpectExact(recording.processes[0], end, attacher);
-  // Once, however many attempts there were.
+  // Reported once, however many attempts there were.
   EXPECT_EQ(attach.Events("waiting").size(), 1u) << attacher.output;
   for (const v1::WindowEvent& window : recording.processes[0].windows) {
     EXPECT_NE(window.state(), v1::WINDOW_STATE_REFUSED) << window.detail();

@@ -26,7 +26,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// How the parent was attached to.
+// The way in which the parent was attached to.
 enum class Way { kAtWindow, kLate, kByDescriptor };
 
 class ForkedTest : public testing::Test {
@@ -77,7 +77,7 @@ struct TreeCase {
 };
 class ForkedTreeTest : public ForkedTest, public testing::WithParamInterface<TreeCase> {
  protected:
-  // Runs the tree while it is recorded, and returns what the target said.
+  // Records a run of the process tree; returns the target's end.
   Finished Record(std::vector<std::string> more, Recording* recording) {
     if (GetParam().open) more.push_back("--open");
     std::vector<std::string> command = Command(more);
@@ -114,7 +114,7 @@ class ForkedTreeTest : public ForkedTest, public testing::WithParamInterface<Tre
   }
 };
 
-// Sixteen at once: each is held at its own window.
+// Sixteen children at once: each is held at its own window.
 TEST_P(ForkedTreeTest, ChildrenAreRecordedOrPassed) {
   Recording recording;
   const Finished target = Record({"-c", "16"}, &recording);
@@ -133,7 +133,7 @@ TEST_P(ForkedTreeTest, ChildrenAreRecordedOrPassed) {
     EXPECT_EQ(child.dispatches.size(), 50u) << child.Explain();
     EXPECT_EQ(child.dropped(), 0u);
   }
-  // What the parent does is recorded as if it had no children.
+  // The parent is recorded as if it had no children.
   for (const RecordedProcess& process : recording.processes) {
     if (std::find(children.begin(), children.end(),
                   static_cast<pid_t>(process.process.pid())) == children.end()) {
@@ -172,7 +172,7 @@ class ForkedAloneTest : public ForkedTest {
     ASSERT_TRUE(end.exited_with(0)) << end.output << end.errors;
     Create("go");
     ASSERT_TRUE(Exists("child"));
-    // It may run before its parent has said so.
+    // The child may run before its parent has printed its process ID.
     std::vector<pid_t> children;
     ASSERT_TRUE(Eventually([&] {
       children = Children(target_->PollOutput());
@@ -185,7 +185,7 @@ class ForkedAloneTest : public ForkedTest {
   pid_t child_ = 0;
 };
 
-// Its memory is the parent's: taking it over would record another process's work.
+// The collector's memory is the parent's: a take-over would record another process.
 TEST_F(ForkedAloneTest, OneThatHasInheritedAnOpenRuntimeIsPassed) {
   StartChild({"--open"});
   if (HasFatalFailure()) return;
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Collectors, ForkedStartedTest, testing::Values(false, t
                            return std::string(test.param ? "Sent" : "ByPath");
                          });
 
-// Workers of a program that is busy meanwhile.
+// Workers of a program that is busy while it starts them.
 TEST_F(ForkedTest, WorkersOfABusyPool) {
   Child target(OnSimgpu({"busy_pool", "--ready", Path("ready"), "--until", Path("go"),
                          "-w", "8", "-n", "20"}),

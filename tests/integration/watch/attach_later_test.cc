@@ -1,6 +1,6 @@
 // rocattach attach --wait and --attach-children: processes that start their runtime
-// after the attach are entered at their windows. Each is compared with what it does
-// without us.
+// after the attach command are entered at their windows. Each is compared with a run
+// without a service.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ class AttachLaterTest : public testing::Test {
     return directory_.path() + "/" + name;
   }
   void Change() { std::ofstream(Path("go")).put('\n'); }
-  // Words for a shell.
+  // The command of a target on the simulated GPU, quoted for a shell.
   static std::string Words(const std::vector<std::string>& target) {
     return Quoted(OnSimgpu(target));
   }
@@ -54,7 +54,7 @@ class AttachLaterTest : public testing::Test {
     options.insert(options.end(), {"--wait-file", Path("go")});
     auto target = std::make_unique<Child>(OnSimgpu(options),
                                           Child::Options{.dies_with_us = true});
-    // It has loaded the library.
+    // Waits until it has loaded the library.
     EXPECT_TRUE(Eventually([&] {
       std::ifstream maps(absl::StrCat("/proc/", target->pid(), "/maps"));
       const std::string text(std::istreambuf_iterator<char>(maps), {});
@@ -77,7 +77,7 @@ class AttachLaterTest : public testing::Test {
 
 using WaitTest = AttachLaterTest;
 
-// From its first dispatch on, as with --auto.
+// It is recorded from its first dispatch on, as with --auto.
 TEST_F(WaitTest, AProcessThatHasLoadedItsRuntimeIsEnteredAtItsWindow) {
   auto target = StartSlow();
   Attacher attach(Path("t.rwa"), {target->pid()}, {"--wait"});
@@ -94,10 +94,10 @@ TEST_F(WaitTest, AProcessThatHasLoadedItsRuntimeIsEnteredAtItsWindow) {
   EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE);
 }
 
-// The shell has no library; the program that it becomes has one.
+// The shell has not loaded the library; the program that it executes does.
 TEST_F(WaitTest, AProcessThatLoadsItsRuntimeLaterIsEnteredAtItsWindow) {
   auto target = StartShell("exec " + Words({"hsa_dispatch", "-n", "100"}));
-  // A process of the same kind that nobody asked for.
+  // A process of the same kind that was not named.
   auto other = StartShell("exec " + Words({"hsa_dispatch", "-n", "100"}));
   Attacher attach(Path("t.rwa"), {target->pid()}, {"--wait"});
   ASSERT_TRUE(attach.Saw("waiting")) << attach.child().PollOutput();
@@ -114,9 +114,9 @@ TEST_F(WaitTest, AProcessThatLoadsItsRuntimeLaterIsEnteredAtItsWindow) {
   EXPECT_EQ(recording.processes[0].dispatches.size(), 100u);
 }
 
-// A new environment of Python packages, an image that is unpacked: the file did not
-// exist when the wait began. It gets a probe as soon as the process has loaded it.
-TEST_F(WaitTest, ACopyOfTheRuntimeThatIsNewIsEnteredAtItsWindow) {
+// As in a new Python environment or an unpacked image, the file did not exist when the
+// wait began. It gets a probe as soon as the process has loaded it.
+TEST_F(WaitTest, AProcessThatLoadsANewCopyIsEnteredAtItsWindow) {
   auto target = StartShell(
       absl::StrCat("cp -L ", kRuntime, " ", Path("libhsa-runtime64.so.1"),
                    "; export LD_LIBRARY_PATH=", directory_.path(), "; exec ",
@@ -134,8 +134,8 @@ TEST_F(WaitTest, ACopyOfTheRuntimeThatIsNewIsEnteredAtItsWindow) {
   EXPECT_THAT(process.process.hsa_library(), HasSubstr(directory_.path()));
 }
 
-// The same where the process was faster: what it does from then on.
-TEST_F(WaitTest, ACopyOfTheRuntimeThatIsNewAndStartedAtOnceIsEnteredLate) {
+// The same if the process is faster than the probe: it is recorded from the attach on.
+TEST_F(WaitTest, AProcessThatStartsANewCopyAtOnceIsEnteredLate) {
   auto target = StartShell(absl::StrCat(
       "cp -L ", kRuntime, " ", Path("libhsa-runtime64.so.1"),
       "; export LD_LIBRARY_PATH=", directory_.path(), "; exec ",
@@ -174,7 +174,7 @@ TEST_F(WaitTest, AProcessThatUsesItsGpuIsEnteredAtOnce) {
             v1::ENTRY_PATH_LATE);
 }
 
-TEST_F(WaitTest, WithoutItSuchAProcessIsRefused) {
+TEST_F(WaitTest, WithoutTheOptionSuchAProcessIsRefused) {
   auto loaded = StartSlow();
   auto shell = StartShell("exit 0");
   for (const auto& [pid, words] :
@@ -193,7 +193,7 @@ TEST_F(WaitTest, WithoutItSuchAProcessIsRefused) {
   EXPECT_TRUE(shell->Wait().exited_with(0));
 }
 
-// What ends the wait.
+// The wait ends with the process, after its timeout, or with Ctrl-C.
 TEST_F(WaitTest, EndsWithTheProcess) {
   auto shell = StartShell("exit 0");
   Attacher attach(Path("t.rwa"), {shell->pid()}, {"--wait"});
@@ -231,7 +231,7 @@ TEST_F(WaitTest, EndsWithCtrlCAtATerminal) {
   EXPECT_TRUE(shell->Wait().exited_with(0));
 }
 
-// The duration is that of the recording, not of the wait.
+// The duration limits the recording, not the wait.
 TEST_F(WaitTest, TheDurationCountsFromTheAttach) {
   auto target = StartSlow({"-n", "10", "--rounds", "60", "--sleep-msec", "50"});
   Attacher attach(Path("t.rwa"), {target->pid()},
@@ -250,7 +250,7 @@ TEST_F(WaitTest, TheDurationCountsFromTheAttach) {
 
 using ChildrenTest = AttachLaterTest;
 
-// By fork and exec, by fork alone, and after their parent has ended.
+// Children by fork and exec, by fork alone, and after their parent has ended.
 TEST_F(ChildrenTest, ThoseThatStartLaterAreEnteredAtTheirWindows) {
   const std::string script =
       absl::StrCat(Words({"hsa_dispatch", "-n", "50"}), "; ",
@@ -262,7 +262,7 @@ TEST_F(ChildrenTest, ThoseThatStartLaterAreEnteredAtTheirWindows) {
   auto shell = StartShell(script);
   Attacher attach(Path("t.rwa"), {shell->pid()}, {"--attach-children"});
   ASSERT_TRUE(attach.Saw("ready")) << attach.child().PollOutput();
-  // Not of this tree.
+  // Not a process of this tree.
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "10"}).exited_with(0));
   Change();
   const Finished end = shell->Wait();
@@ -282,10 +282,10 @@ TEST_F(ChildrenTest, ThoseThatStartLaterAreEnteredAtTheirWindows) {
   EXPECT_EQ(static_cast<int64_t>(dispatches), Reported(end.output, "dispatches"));
 }
 
-// One that uses its GPU already is entered late, the next one at its window.
+// A process that uses its GPU already is entered late, the next one at its window.
 TEST_F(ChildrenTest, TheTreeMayBeOfBothKinds) {
   auto shell = StartShell(Words({"hsa_dispatch", "-n", "50"}) + "; wait");
-  // The shell of the test has no other children; this one's parent is ours.
+  // The shell has no other children; this process is a child of the test itself.
   Child busy(OnSimgpu({"fork_again", "--open", "--ready", Path("ready"), "--until",
                        Path("go")}),
              {.dies_with_us = true});
@@ -306,8 +306,8 @@ TEST_F(ChildrenTest, TheTreeMayBeOfBothKinds) {
   EXPECT_EQ(later.dispatches.size(), 50u);
 }
 
-// Its child has the collector in its memory, as that of a process that was entered at
-// its window has: it gets the same verdict, and both run on unharmed.
+// The child has the collector in its memory, like the child of a process that was
+// entered at its window: it gets the same verdict, and both processes run on unharmed.
 TEST_F(ChildrenTest, AForkWithoutExecIsTreatedAsAtTheWindow) {
   const std::vector<std::string> words = {"fork_again",  "--open",  "--ready",
                                           Path("ready"), "--until", Path("go")};
@@ -344,7 +344,7 @@ TEST_F(ChildrenTest, AForkWithoutExecIsTreatedAsAtTheWindow) {
   EXPECT_EQ(recording.Process(target.pid()).dropped(), 0u);
 }
 
-TEST_F(ChildrenTest, ATreeThatUsesNoGpuIsNoSuccess) {
+TEST_F(ChildrenTest, ATreeThatUsesNoGpuIsAFailure) {
   auto shell = StartShell("true");
   Attacher attach(Path("t.rwa"), {shell->pid()}, {"--attach-children"});
   ASSERT_TRUE(attach.Saw("ready"));

@@ -1,4 +1,4 @@
-// What cannot be attached to: one clear line, and the process goes on as before.
+// Refused attaches: one clear message each, and the process continues as before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadCase{"Init", "1", "process 1 ", 1}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// One result for each process, also where nothing could be attached to.
+// One result for each process, even if none could be attached to.
 TEST_F(AttachRunningTest, EachProcessThatIsRefusedHasAResult) {
   Attacher attach(Path("t.rwa"), {4194303, getpid()});
   const Finished end = attach.child().Wait();
@@ -70,8 +70,8 @@ TEST_F(AttachRunningTest, EachProcessThatIsRefusedHasAResult) {
   EXPECT_FALSE(std::filesystem::exists(Path("t.rwa")));
 }
 
-// Its own number, in the place of a shell that becomes the command.
-TEST_F(AttachRunningTest, ItselfIsRefused) {
+// The process ID is the command's own: the shell passes its ID and becomes the command.
+TEST_F(AttachRunningTest, TheAttachersOwnProcessIsRefused) {
   const Finished end = Child({"bash", "-c",
                               absl::StrCat("exec ", Quoted(ClientPath()),
                                            " attach -p $$ -d ", Path("out"))})
@@ -81,7 +81,7 @@ TEST_F(AttachRunningTest, ItselfIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 }
 
-// Control groups are frozen by writing to a file: that of version 2, and of version 1.
+// A control group is frozen by writing to a file, which depends on its version.
 struct Freezer {
   const char* parent;
   const char* file;
@@ -100,7 +100,7 @@ bool WriteText(const std::filesystem::path& file, const std::string& text) {
   return out.good();
 }
 
-// Neither is entered, and each goes on as before once it may.
+// Neither is entered, and each continues as before once it can.
 TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
   auto expect_refusal = [this](const Child& target, const std::string& why) {
     Attacher attach(Path("t.rwa"), {target.pid()}, {"--attach-duration-msec", "20000"});
@@ -123,7 +123,7 @@ TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
                        absl::StrCat("rocattach-test-", target->pid());
     std::error_code error;
     if (!std::filesystem::create_directory(group, error)) continue;
-    // Where the directory is no control group, it is empty.
+    // A directory that is not a control group has no such file.
     if (std::filesystem::exists(group / freezer.file) &&
         WriteText(group / "cgroup.procs", absl::StrCat(target->pid())) &&
         WriteText(group / freezer.file, freezer.frozen)) {
@@ -150,13 +150,13 @@ TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
 }
 
 TEST_F(AttachRunningTest, AThreadIsNotAProcess) {
-  pid_t tid = 0;
+  std::atomic<pid_t> tid = 0;
   std::atomic<bool> over = false;
   std::thread thread([&] {
     tid = gettid();
     while (!over) usleep(1000);
   });
-  while (tid == 0) usleep(1000);
+  EXPECT_TRUE(Eventually([&] { return tid != 0; })) << "the thread does not start";
   const Finished end =
       Child({ClientPath(), "attach", "-p", std::to_string(tid), "-d", Path("out")})
           .Wait();

@@ -1,6 +1,6 @@
-// rocattach attach: programs that have been running for a while, without any variable
-// set and without a watcher, are entered and recorded. Each is compared with what it
-// counts itself.
+// rocattach attach: programs that have been running for a while, with no variable set
+// and no service running, are entered and recorded. Each recording is compared with the
+// program's own counts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// How long the idle program does nothing before it is attached to.
+// Time in which the idle program does nothing before the attach, in seconds.
 unsigned IdleSeconds() {
   const char* seconds = getenv("ROCATTACH_TEST_IDLE_SECONDS");
   return seconds != nullptr ? static_cast<unsigned>(std::max(0, atoi(seconds))) : 2;
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
                     LoadCase{"NewStreams", {"-t", "2", "--new", "-m", "100"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// A thread that makes one call after the other is not held: it stops at one of them.
+// A thread that makes one call after another is not held: it is stopped at one of them.
 TEST_F(AttachRunningTest, ABusyThreadIsStoppedAtACall) {
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
@@ -68,7 +68,7 @@ TEST_F(AttachRunningTest, ABusyThreadIsStoppedAtACall) {
   FAIL() << "held " << kTries << " times of " << kTries;
 }
 
-// The signal of that stop is never used where the program would see it if the service
+// The signal for that stop is never used where the program would see it if the service
 // died at the same time.
 TEST_F(AttachRunningTest, AProgramThatHandlesTheStopSignalIsHeld) {
   Finished target, attacher;
@@ -79,7 +79,7 @@ TEST_F(AttachRunningTest, AProgramThatHandlesTheStopSignalIsHeld) {
   EXPECT_THAT(target.output, HasSubstr("urgent=0\n"));
 }
 
-// The packets of a graph are behind one ring of the doorbell.
+// One write to the doorbell submits all packets of a graph.
 class AttachToGraphsTest : public AttachRunningTest,
                            public testing::WithParamInterface<int> {};
 
@@ -96,9 +96,9 @@ INSTANTIATE_TEST_SUITE_P(Nodes, AttachToGraphsTest,
                          testing::Values(1, 2, 63, 64, 65, 1000, 4096, 8192));
 
 TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
-  // Newer runtimes copy code objects by a queue of their own, for which several threads
-  // ring: the simulated GPU misses the larger of two values that come at once. Without a
-  // doorbell a packet waits for less time than threads wait for the one that arms.
+  // Newer runtimes copy code objects through a queue of their own, for which several
+  // threads ring: of two values at once, the simulated GPU misses the larger. Without a
+  // doorbell, packets wait for less time than threads wait for the arming one.
   const std::vector<std::string> patience = {"SIMGPU_UNRUNG_NS=100000000"};
   for (int i = 0; i < 3; ++i) {
     Finished target, attacher;
@@ -106,13 +106,13 @@ TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
         {"hsa_code_objects", "-t", "3", "-m", "40"}, &target, &attacher, patience);
     ExpectExact(process, target, attacher, "increment", "accumulate");
     EXPECT_GT(process.kernels.size(), 1u);
-    // An older recording is never overwritten: the next one would have another name.
+    // An existing recording is never overwritten: the next one would get another name.
     std::filesystem::remove(Path("t.rwa"));
   }
 }
 
-// Whether it gives what a session wants is known at its next call: "ready" does not wait
-// for that.
+// Only the program's next call shows whether it can provide what a session asks for:
+// "ready" does not wait for that.
 TEST_F(AttachRunningTest, AnIdleProgramIsReadyBeforeItAnswers) {
   auto child = Start({"--idle", "-m", "100"});
   Attacher attach(Path("t.rwa"), {child->pid()}, {"--hip-trace"});
@@ -129,12 +129,12 @@ TEST_F(AttachRunningTest, AnIdleProgramIsReadyBeforeItAnswers) {
             Printed(end.output, "after"));
 }
 
-// Nobody calls the runtime: a thread that is blocked in a system call is entered, and
-// the program's next call arms the collector.
-// Its threads have been blocked for a while: all that can be entered is a system call.
+// No thread calls the runtime: all have been blocked for a while, so the only safe
+// point is a system call. A thread that is blocked in one is entered, and the program's
+// next call arms the collector.
 TEST_F(AttachRunningTest, AnIdleProgram) {
   auto child = Start({"--idle", "-t", "2"});
-  // That time passes is what is tested.
+  // The passing of time is what is tested.
   sleep(IdleSeconds());
   Attacher attach(Path("t.rwa"), {child->pid()});
   EXPECT_TRUE(attach.Attached());
@@ -148,8 +148,8 @@ TEST_F(AttachRunningTest, AnIdleProgram) {
   EXPECT_EQ(Named(process, "Before"), 0u);
 }
 
-// A system's copy of the runtime and that of a Python package: the one in use counts,
-// whichever the kernel lists first.
+// The process has the system's copy of the runtime and one of a Python package: the one
+// in use counts, whichever the kernel lists first.
 TEST_F(AttachRunningTest, ASecondCopyOfTheRuntimeThatIsNotUsed) {
   const std::string copy = Path("libhsa-runtime64-0a1b2c3d.so.1");
   std::filesystem::copy_file("/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1", copy);
@@ -165,7 +165,7 @@ TEST_F(AttachRunningTest, ASecondCopyOfTheRuntimeThatIsNotUsed) {
   }
 }
 
-// Under load, and idle: both ways in.
+// Under load and idle, because these are entered in different ways.
 TEST_F(AttachRunningTest, AContainerThatHasNoCollector) {
   in_container_ = true;
   for (const std::vector<std::string>& arguments :
@@ -179,7 +179,7 @@ TEST_F(AttachRunningTest, AContainerThatHasNoCollector) {
   }
 }
 
-TEST_F(AttachRunningTest, TheWatcherTakesWhatRunsAlready) {
+TEST_F(AttachRunningTest, TheServiceAttachesToRunningProcesses) {
   auto busy = Start({"-t", "2"});
   WatcherProcess watcher({"--auto", "--attach-running"});
   ASSERT_TRUE(watcher.ready());
@@ -196,7 +196,7 @@ TEST_F(AttachRunningTest, TheWatcherTakesWhatRunsAlready) {
   EXPECT_EQ(recording.Process("hsa_dispatch").dispatches.size(), 10u);
 }
 
-// Whether the process ends or the attach does.
+// Both if the process ends and if the attach ends before it.
 TEST_F(AttachRunningTest, OutputsAreWrittenAtTheEnd) {
   for (const bool detached : {false, true}) {
     SCOPED_TRACE(detached ? "detached" : "ended");

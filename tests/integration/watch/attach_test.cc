@@ -1,4 +1,4 @@
-// The main job on the real kernel and the real HSA runtime: every way in which programs
+// Attaching with the real kernel and the real HSA runtime: every way in which programs
 // start, use and end the runtime.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ class AttachTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// Everything that must hold of a process that was attached and recorded in full.
+// Expects everything that must be true of a process that was recorded completely.
 void ExpectFullRecord(const RecordedProcess& process, int64_t dispatches,
                       int64_t copies) {
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
@@ -69,7 +69,7 @@ TEST_F(AttachTest, RecordsWhatAProgramRan) {
     EXPECT_GE(d.start_ns, process.verdict.armed_ns());
     EXPECT_GE(d.start_ns + 1000, d.enqueue_ns) << "clocks are related";
     EXPECT_LE(d.end_ns, process.end.time_ns());
-    // The GPU's own clock drives the times: each kernel lasts what was set.
+    // The times come from the GPU's own clock: each kernel lasts as long as was set.
     EXPECT_NEAR(static_cast<double>(d.end_ns - d.start_ns), 20000, 400);
     EXPECT_GT(d.workgroup_x, 0);
   }
@@ -97,7 +97,7 @@ struct EndCase {
 
 class EndTest : public AttachTest, public testing::WithParamInterface<EndCase> {};
 
-// However a program ends, and whoever owns the completion signals: nothing is lost.
+// Nothing is lost, however the program ends and whoever owns completion signals.
 TEST_P(EndTest, NothingIsLost) {
   if (IsSkipped() || HasFatalFailure()) return;
   WatcherProcess watcher({"--auto"});
@@ -132,8 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name[0] == '_' ? "now" + name : name;
     });
 
-// What the service itself finds out: names of threads, and what the driver says of
-// GPUs.
+// Descriptions that the service adds itself: names of threads, and the driver's
+// properties of GPUs.
 TEST_F(AttachTest, ThreadsAndGpusAreDescribed) {
   const TemporaryDirectory topology;
   const std::string node = topology / "nodes/1";
@@ -163,7 +163,7 @@ TEST_F(AttachTest, ThreadsAndGpusAreDescribed) {
     EXPECT_EQ(agent.model_name(), "aldebaran");
     EXPECT_EQ(agent.properties(0).name(), "simd_count");
     EXPECT_EQ(agent.properties(0).value(), 416u);
-    // What the runtime says of its limits.
+    // The limits that the runtime reports.
     EXPECT_EQ(agent.workgroup_max_size(), 1024u);
     ASSERT_EQ(agent.workgroup_max_dimensions_size(), 3);
     EXPECT_EQ(agent.workgroup_max_dimensions(0), 1024u);
@@ -223,7 +223,7 @@ TEST_F(AttachTest, ShutDownAndInitialiseAgain) {
   const RecordedProcess process = recording.Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"),
                    std::max<int64_t>(0, Reported(result.output, "copies")));
-  // The collector stays in the runtime's tables: nobody is held a second time.
+  // The collector stays in the runtime's tables: no thread is held a second time.
   std::set<uint64_t> windows;
   for (const v1::WindowEvent& event : process.windows) windows.insert(event.hit_ns());
   EXPECT_EQ(windows.size(), 1u);
@@ -281,7 +281,7 @@ TEST_F(AttachTest, ProcessesThatExitAtOnce) {
   EXPECT_EQ(recording.summary->windows_attached(), 20u);
 }
 
-// What a child inherits must not carry our traces: the target prints its environment.
+// A child must not inherit any trace of the collector: it prints its environment.
 TEST_F(AttachTest, ChildrenInheritACleanEnvironment) {
   Finished alone = RunTarget({"child_environment"});
   WatcherProcess watcher({"--auto"});
@@ -293,7 +293,7 @@ TEST_F(AttachTest, ChildrenInheritACleanEnvironment) {
   EXPECT_EQ(alone.errors, watched.errors);
 }
 
-// A tool of the user's is loaded beside the collector, and everything is recorded.
+// The user's own tool is loaded beside the collector, and everything is recorded.
 TEST_F(AttachTest, TheUsersOwnToolIsLoadedToo) {
   Child::Options environment = {
       .environment = {"HSA_TOOLS_LIB=" +
@@ -324,7 +324,7 @@ TEST_F(AttachTest, HipPrograms) {
     const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
     EXPECT_EQ(process.dropped(), 0u);
-    // The program counts its own launches; HIP adds copies and fills by kernels.
+    // The program counts its own launches; HIP adds kernels that copy and fill.
     int64_t own = 0, by_kernels = 0;
     for (const rocattach_dispatch& d : process.dispatches) {
       auto kernel = process.kernels.find(d.kernel_id);
@@ -333,18 +333,21 @@ TEST_F(AttachTest, HipPrograms) {
       by_kernels += kernel->second.name().rfind("__amd_rocclr_copy", 0) == 0 ? 1 : 0;
     }
     EXPECT_EQ(own, Reported(result.output, "dispatches"));
-    // Small ones are copied by kernels since HIP 6.
+    // Since HIP 6, small copies are done by kernels.
     EXPECT_GE(static_cast<int64_t>(process.copies.size()) + by_kernels,
               Reported(result.output, "copies"));
   }
 }
 
-TEST_F(AttachTest, OneFileAProcessWithKeys) {
+TEST_F(AttachTest, OneFilePerProcessWithKeys) {
   ExecutableDirectory directory;
   Child watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "10000", "--json",
                  "--collector", CollectorPath(), "-d", directory.path(), "-o",
                  "%tag%/%pid%"});
-  while (watcher.PollOutput().find("ready") == std::string::npos) usleep(5000);
+  ASSERT_TRUE(Eventually([&] {
+    return watcher.PollOutput().find("ready") != std::string::npos;
+  })) << "not ready: "
+      << watcher.PollOutput();
   Child target(OnSimgpu({"hsa_dispatch", "-n", "10"}));
   pid_t pid = target.pid();
   target.Wait();

@@ -14,7 +14,7 @@
 
 namespace rocattach::testing_support {
 
-// The number behind `key=` in a target's last line.
+// The number after the last `key=` in a target's output; -1 if there is none.
 int64_t Printed(const std::string& output, const std::string& key);
 
 class Attacher {
@@ -23,11 +23,11 @@ class Attacher {
   Attacher(const std::string& file, const std::vector<pid_t>& pids,
            std::vector<std::string> more = {});
 
-  // Those with this "event", as far as they have come.
+  // The lines with this "event" that have arrived so far.
   std::vector<nlohmann::json> Events(const std::string& name);
-  // Waits until so many processes are attached to.
+  // Waits until at least this many processes are attached to.
   bool Attached(size_t processes = 1);
-  // Waits until so many events of this name have come.
+  // Waits until at least this many events with this name have arrived.
   bool Saw(const std::string& name, size_t count = 1);
   Child& child() { return *child_; }
   Finished Stop();

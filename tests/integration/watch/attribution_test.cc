@@ -1,5 +1,5 @@
-// Whose a process is, is known however it came to be attached: at its window, late while
-// it works or is idle, and where the collector of an earlier service is taken over.
+// The workload of a process is known whichever way it was attached to: at its window,
+// late while busy or idle, or by taking over the collector of an earlier service.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
-// A job of Slurm, in a container of Podman.
+// The targets run in a Slurm job, in a container of Podman.
 class AttributionTest : public AttachRunningTest {
  protected:
   void SetUp() override {
@@ -54,7 +54,7 @@ class AttributionTest : public AttachRunningTest {
     return child->Wait();
   }
 
-  // A service that attaches to all that runs.
+  // Arguments of a service that attaches to all processes.
   std::vector<std::string> Service(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"--auto", "--metrics-listen", "0", "--socket",
                                       Path("control")};
@@ -62,7 +62,7 @@ class AttributionTest : public AttachRunningTest {
     return words;
   }
 
-  // What people and programs are told while the service runs.
+  // Expects the job and the container in /metrics, `rocattach why` and `rocattach top`.
   void ExpectNamed(WatcherProcess* watcher, pid_t pid) const {
     const auto ready = watcher->Events("ready");
     ASSERT_EQ(ready.size(), 1u);
@@ -91,7 +91,7 @@ class AttributionTest : public AttachRunningTest {
         Child({ClientPath(), "top", "--once", "--connect", address}).Wait();
     EXPECT_THAT(top.output, HasSubstr("job 4"));
   }
-  // What its recording says of the only process in it, which is returned.
+  // Expects job and container in a recording of one process; returns the process.
   RecordedProcess ExpectRecorded(const std::string& path) const {
     const Recording recording = ReadRecording(path);
     EXPECT_EQ(recording.processes.size(), 1u);
@@ -112,7 +112,7 @@ class AttributionTest : public AttachRunningTest {
   }
 
   const std::string id_ = std::string(64, 'c');
-  std::optional<MadeGroup> group_;  // below that of the test, which SetUp() makes
+  std::optional<MadeGroup> group_;  // below the test's own group, which SetUp() creates
 };
 
 TEST_F(AttributionTest, AtTheWindow) {
@@ -131,7 +131,7 @@ TEST_F(AttributionTest, AtTheWindow) {
   EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE);
 }
 
-// Late, then taken over by a second service, then by `rocattach attach`.
+// Entered late, taken over by a second service, and then by `rocattach attach`.
 class LateAttributionTest : public AttributionTest,
                             public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Programs, LateAttributionTest, testing::Bool(),

@@ -29,7 +29,7 @@ using testing::Contains;
 
 constexpr uid_t kOtherUid = 65534;
 
-// "sys_admin" and so on.
+// The unit's capabilities, as names such as "sys_admin".
 std::vector<std::string> CapabilitiesOfTheUnit() {
   std::ifstream unit(ROCATTACH_TEST_UNIT);
   std::vector<std::string> names;
@@ -65,8 +65,8 @@ class CapabilitiesTest : public testing::Test {
     EXPECT_EQ(std::erase(left, capability), 1u) << capability << " is not in the unit";
     return left;
   }
-  // The verdict of a process, which does what it does without a service; "" if it had no
-  // window.
+  // Runs a process, expects that it does the same as without a service, and returns its
+  // verdict; "" if it had no window.
   std::string VerdictOf(WatcherProcess* watcher,
                         const std::vector<std::string>& command,
                         Child::Options options = {}) {
@@ -96,7 +96,7 @@ TEST_F(CapabilitiesTest, ThoseOfTheUnitAreEnough) {
   ASSERT_TRUE(watcher.ready());
   EXPECT_EQ(watcher.Events("ready").at(0)["realtime"], true);
   EXPECT_EQ(VerdictOf(&watcher, Target()), "attached");
-  // It is converted without any of them.
+  // The conversion runs without any of them.
   bool converted = false;
   for (const auto& entry : fs::recursive_directory_iterator(watcher.directory())) {
     converted |= absl::EndsWith(entry.path().string(), ".csv");
@@ -104,7 +104,7 @@ TEST_F(CapabilitiesTest, ThoseOfTheUnitAreEnough) {
   EXPECT_TRUE(converted);
 }
 
-TEST_F(CapabilitiesTest, SomeAreThereForWhoeverTakesSysAdminAway) {
+TEST_F(CapabilitiesTest, SomeAreNeededOnlyWithoutSysAdmin) {
   for (const char* capability : {"bpf", "perfmon", "checkpoint_restore"}) {
     WatcherProcess watcher({"--auto"}, With(Without(capability)));
     ASSERT_TRUE(watcher.ready()) << capability;
@@ -112,7 +112,7 @@ TEST_F(CapabilitiesTest, SomeAreThereForWhoeverTakesSysAdminAway) {
   }
 }
 
-TEST_F(CapabilitiesTest, WithoutThoseThatKeepMemoryWholeProcessesAreAttached) {
+TEST_F(CapabilitiesTest, WithoutThoseThatProtectSharedMemoryProcessesAreAttached) {
   for (const char* capability : {"linux_immutable", "fowner"}) {
     WatcherProcess watcher({"--auto"}, With(Without(capability)));
     ASSERT_TRUE(watcher.ready()) << capability;
@@ -137,7 +137,7 @@ TEST_F(CapabilitiesTest, WithoutSysAdminOrSysPtraceItDoesNotStart) {
   }
 }
 
-// It sees processes, and says that it could not attach to them.
+// The service sees processes, and reports that it did not attach to them.
 TEST_F(CapabilitiesTest, WithoutSysPtraceWindowsAreSeen) {
   WatcherProcess watcher({}, With(Without("sys_ptrace")));
   ASSERT_TRUE(watcher.ready());
@@ -151,7 +151,7 @@ TEST_F(CapabilitiesTest, WithoutSysNiceHoldsHaveNoPriority) {
   EXPECT_EQ(VerdictOf(&watcher, Target()), "attached");
 }
 
-// Processes of other users, with a copy of the runtime that only they can reach.
+// Processes of another user, also with a runtime copy that only that user can reach.
 TEST_F(CapabilitiesTest, WithoutDacOverrideOtherUsersProcessesAreNotAttached) {
   constexpr char kRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
   ExecutableDirectory directory;

@@ -1,4 +1,4 @@
-// The collector's file is overwritten, upgraded, or another one in the process's root.
+// The collector's file is overwritten, upgraded, or differs in the process's root.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,17 +26,17 @@ class CollectorFileTest : public testing::Test {
     fs::copy_file(CollectorPath(), path_);
   }
 
-  // As cp does over a file that is there: the same inode, emptied first.
+  // Like cp onto an existing file: the same inode, truncated first.
   void Overwrite() const {
     std::ifstream from(fs::canonical(kOtherLibrary), std::ios::binary);
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << from.rdbuf();
   }
-  // As a package manager does it.
+  // Like a package manager: a new file replaces the old one by rename.
   void Upgrade() const {
     fs::copy_file(fs::canonical(kOtherLibrary), path_ + ".new");
     fs::rename(path_ + ".new", path_);
   }
-  // The command with a file system of its own, prepared by `script`: "$1" is the
+  // The command in a mount namespace of its own, prepared by `script`: "$1" is the
   // collector's path.
   std::vector<std::string> Elsewhere(const std::string& script,
                                      std::vector<std::string> command) const {
@@ -56,7 +56,7 @@ class CollectorFileTest : public testing::Test {
   std::string path_;
 };
 
-// Hides the watcher's own copy, as a container does; not the original, "$1".
+// Hides the service's own copy, as a container does, but not the original, "$1".
 constexpr char kHideCopy[] =
     "for d in /run /dev/shm /var/tmp; do case \"$1\" in $d/*) ;; "
     "*) mount -t tmpfs none $d ;; esac; done";
@@ -109,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Changes, CollectorChangeTest,
                                          ChangeCase{"Upgraded", true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// A file of the same name in a root that somebody else has made is not loaded: the
-// process is sent the service's own.
+// A file with the same name, in a root that somebody else has made, is not loaded: the
+// process is sent the service's own copy.
 TEST_F(CollectorFileTest, AnotherFileInTheTargetsRootIsNotLoaded) {
   const std::string fake = directory_.path() + "/fake.so";
   fs::copy_file(fs::canonical(kOtherLibrary), fake);
@@ -121,7 +121,7 @@ TEST_F(CollectorFileTest, AnotherFileInTheTargetsRootIsNotLoaded) {
   EXPECT_EQ(process.dispatches.size(), 7u);
 }
 
-// A file that cannot be mapped executable, or that its user may not read.
+// A file that cannot be mapped executable, or that the process's user may not read.
 TEST_F(CollectorFileTest, AFileThatCannotBeUsedIsReplacedByASentOne) {
   for (const char* script :
        {"mount --bind \"${1%/*}\" \"${1%/*}\" && "
@@ -140,8 +140,8 @@ TEST_F(CollectorFileTest, AFileThatCannotBeUsedIsReplacedByASentOne) {
   }
 }
 
-// Where only the original is mounted, that is loaded, as long as it is what it was;
-// then the service's own contents are sent.
+// If only the original is mounted, it is loaded as long as it is unchanged; once it has
+// changed, the service's own contents are sent.
 TEST_F(CollectorFileTest, AContainerLoadsTheOriginal) {
   const std::vector<std::string> command =
       Elsewhere(kHideCopy, OnSimgpu({"hsa_dispatch", "-n", "7"}));
@@ -149,7 +149,7 @@ TEST_F(CollectorFileTest, AContainerLoadsTheOriginal) {
   ASSERT_TRUE(watcher.ready());
   EXPECT_TRUE(Child(command).Wait().exited_with(0));
   Overwrite();
-  // What was looked at a moment ago is remembered for a second.
+  // The result of the last look at the file stays valid for a second.
   usleep(1'200'000);
   EXPECT_TRUE(Child(command).Wait().exited_with(0));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
@@ -162,7 +162,7 @@ TEST_F(CollectorFileTest, AContainerLoadsTheOriginal) {
   }
 }
 
-// Copies of watchers that have ended are gone, those of watchers that were killed are
+// A service removes its copy when it ends; the copy of a service that was killed is
 // removed by the next one.
 TEST_F(CollectorFileTest, CopiesAreRemoved) {
   auto copies = [] {

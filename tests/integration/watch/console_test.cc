@@ -1,4 +1,4 @@
-// What people see of a run: the live line, messages, the summary, and scripts/run.
+// Output for people: the live line, messages, the summary, and scripts/run.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ class ConsoleTest : public testing::Test {
   ExecutableDirectory directory_;
 };
 
-// The number that ends right before `unit`, with commas; -1 without one.
+// The number right before `unit`, written with commas; -1 if there is none.
 int64_t NumberBefore(const std::string& line, const std::string& unit) {
   size_t end = line.find(unit);
   if (end == std::string::npos) return -1;
@@ -49,7 +49,7 @@ int64_t NumberBefore(const std::string& line, const std::string& unit) {
   return number;
 }
 
-// Every state that the live line has had, in order.
+// Every state of the live line, in order.
 std::vector<std::string> LiveLines(const std::string& seen) {
   std::vector<std::string> lines;
   for (size_t at = seen.find(" running, "); at != std::string::npos;
@@ -60,8 +60,8 @@ std::vector<std::string> LiveLines(const std::string& seen) {
   return lines;
 }
 
-// A process that lives through several ticks, and a tick behind its end: each dispatch
-// is counted once, and a message never stands behind the live line.
+// A process runs for several ticks, and one tick follows its end: each dispatch is
+// counted once, and no message is on the same line as the live line.
 TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
   Terminal watcher(Watcher({"--auto"}));
   ASSERT_NE(watcher.ReadUntil("output ").find("hold 'yielding'"), std::string::npos)
@@ -82,7 +82,7 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
     int64_t dispatches = NumberBefore(line, " dispatches (");
     EXPECT_GE(dispatches, before) << line;
     EXPECT_LE(dispatches, 600) << line;
-    // Between two ticks lies half a second.
+    // Two ticks are half a second apart.
     EXPECT_LE(NumberBefore(line, "/s)"), 1200) << line;
     before = dispatches;
   }
@@ -99,7 +99,7 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
         << message << "\n"
         << seen;
   }
-  // Before each message the live line is gone. The terminal echoes ^C.
+  // The live line is cleared before each message. The terminal echoes ^C.
   for (size_t at = seen.find("rocattach-watch: "); at != std::string::npos;
        at = seen.find("rocattach-watch: ", at + 1)) {
     const std::string ahead = seen.substr(0, at);
@@ -109,7 +109,7 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
   }
 }
 
-// What cannot be attached to may be started over and over.
+// A program that is refused may be started again and again.
 TEST_F(ConsoleTest, TheSameRefusalIsNamedOnce) {
   Terminal watcher(Watcher({"--auto", "--max-processes", "1"}));
   watcher.ReadUntil("output ");
@@ -155,7 +155,7 @@ TEST_F(ConsoleTest, TheCommandsWordsStayOutOfTheStream) {
   EXPECT_EQ(read.Process("hsa_dispatch").dispatches.size(), 40u);
 }
 
-// However many processes are left alone: one line for each reason, and their number.
+// However many processes are passed: one line for each reason, and their number.
 TEST_F(ConsoleTest, ProcessesThatAreLeftAloneAreCounted) {
   Terminal watcher(Watcher({"--auto", "-n", "nobody"}));
   watcher.ReadUntil("output ");
@@ -183,7 +183,7 @@ TEST_F(ConsoleTest, TheLogIsOneJsonObjectALine) {
   }
   const Finished run = Child(words).Wait();
   EXPECT_TRUE(run.exited_with(0)) << run.errors;
-  // Behind it is the rate.
+  // The rate follows, which differs from run to run.
   const size_t counts = native.output.find(" rate=");
   EXPECT_EQ(run.output.substr(0, counts), native.output.substr(0, counts));
 
@@ -207,7 +207,7 @@ TEST_F(ConsoleTest, TheLogIsOneJsonObjectALine) {
   EXPECT_GT(events["end"]["pid"], 0);
 }
 
-// Errors that end the service before it watches anything are entries as well.
+// Errors that end the service before it watches anything are log entries, too.
 TEST_F(ConsoleTest, AFailureIsAnEntryOfTheLog) {
   const std::string file = directory_.path() + "/file";
   std::ofstream(file) << "no directory";
@@ -223,7 +223,7 @@ TEST_F(ConsoleTest, AFailureIsAnEntryOfTheLog) {
 }
 
 TEST_F(ConsoleTest, QuietSaysProblemsOnly) {
-  // Its socket tells that it is ready; a window that it misses would be a problem.
+  // Its socket shows that it is ready; a missed window would be printed as a problem.
   const std::string socket = directory_.path() + "/socket";
   Terminal watcher(Watcher({"--auto", "-q", "--socket", socket}));
   EXPECT_TRUE(Eventually([&] { return access(socket.c_str(), F_OK) == 0; }));
@@ -235,7 +235,7 @@ TEST_F(ConsoleTest, QuietSaysProblemsOnly) {
   EXPECT_TRUE(ReadRecording(recording()).ended);
 }
 
-// What the command prints stands on lines of its own.
+// The command's output is on lines of its own.
 TEST_F(ConsoleTest, ACommandHasTheTerminalForItself) {
   std::vector<std::string> words = Watcher({"--auto", "--"});
   for (const std::string& word :
@@ -257,7 +257,8 @@ TEST_F(ConsoleTest, ACommandHasTheTerminalForItself) {
   EXPECT_EQ(own, 1) << watcher.seen();
 }
 
-// The terminal sends Ctrl-C to the watcher and to the command: once is enough.
+// The terminal sends Ctrl-C to the service and the command; the command gets it once.
+// It runs on for a while, so that it would hear of it a second time.
 TEST_F(ConsoleTest, CtrlCReachesTheCommandOnce) {
   Terminal watcher(Watcher({"--", "sh", "-c",
                             "trap 'echo heard; over=1' INT; echo listening; "
@@ -291,7 +292,7 @@ TEST_F(ConsoleTest, TheRunScriptTakesItsOwnExample) {
       << result.output;
 }
 
-// Each process is converted when it has ended, while the service goes on.
+// Each process is converted when it has ended, while the service runs on.
 TEST_F(ConsoleTest, ProcessesAreConvertedWhenTheyEnd) {
   const Finished native = Child(OnSimgpu({"hsa_dispatch", "-n", "50"})).Wait();
   EXPECT_TRUE(native.exited_with(0)) << native.errors;

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <latch>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,8 @@
 namespace rocattach::testing_support {
 namespace {
 
-// Builds a small tree at $root, like a container's: what the targets need, and not the
-// collector.
+// Builds a small tree at $root, like a container's, with what the targets need and
+// without the collector.
 constexpr char kMakeRoot[] =
     "mount -t tmpfs none \"$root\" && "
     "for d in /usr /lib /lib64 /bin /etc /sys /dev /proc \"$build\"; do "
@@ -37,7 +39,7 @@ struct ContainerCase {
   const char* name;
   std::vector<std::string> unshare;
   const char* enter;            // the rest of the script
-  bool may_be_missing = false;  // the kernel may not allow that
+  bool may_be_missing = false;  // the kernel may not allow it
 };
 
 class ContainerTest : public testing::Test {
@@ -46,7 +48,7 @@ class ContainerTest : public testing::Test {
 
   std::vector<std::string> In(const ContainerCase& container,
                               std::vector<std::string> command) const {
-    // In another user namespace root may go only where everybody may.
+    // In another user namespace, root reaches only what every user can reach.
     command = ReachableByEverybody(std::move(command), ROCATTACH_TEST_BUILD,
                                    {"tests/simgpu/lib"});
     const std::filesystem::path simgpu =
@@ -139,7 +141,7 @@ TEST_F(ContainerTest, ARuntimeThatStartsAgainIsRecordedAgain) {
   ExpectRecorded(WithoutCollector(OnSimgpu({"hsa_reinit"})));
 }
 
-// Without /proc its descriptors have no paths. (The launcher needs /proc, too.)
+// Without /proc, descriptors have no paths. (The launcher needs /proc, too.)
 TEST_F(ContainerTest, WithoutProcTheRefusalSaysWhatToDo) {
   const std::string libraries =
       std::filesystem::path(SimgpuRunPath()).parent_path() / "lib";
@@ -165,7 +167,7 @@ TEST_F(ContainerTest, WithoutProcTheRefusalSaysWhatToDo) {
   EXPECT_FALSE(verdict.target_modified());
 }
 
-// The injector's tests kill it at each step; this one kills the whole service.
+// The injector's tests kill the injector at each step; here the service is killed.
 TEST_F(ContainerTest, TheServiceMayBeKilledAtAnyInstant) {
   KillRounds rounds;
   rounds.service = {"--auto"};
@@ -181,7 +183,7 @@ TEST_F(ContainerTest, TheServiceMayBeKilledAtAnyInstant) {
   ExpectNobodyIsHarmed(rounds);
 }
 
-// As vm.memfd_noexec=2 does, from here on.
+// From here on, refuses executable memfds to this thread, like vm.memfd_noexec=2.
 void ForbidExecutableMemfds() {
   constexpr unsigned kMfdExec = 0x10;
   sock_filter filter[] = {
@@ -199,13 +201,34 @@ void ForbidExecutableMemfds() {
 
 // The service sends a descriptor of its copy instead.
 TEST_F(ContainerTest, WithoutExecutableMemfdsTheCopyIsSent) {
-  auto run = [this] {
+  std::latch ready(1), ended(1);
+  Recording recording;
+  bool is_ready = false;
+  // The filter is this thread's and the service's. The target must not have it: its
+  // filters could not be read by a service that has one.
+  std::thread thread([&] {
     ForbidExecutableMemfds();
-    ExpectRecorded(
-        In({"Chroot", {}, "exec chroot \"$root\" \"$@\""}, OnSimgpu({"hsa_dispatch"})));
-    _exit(HasFailure() ? 1 : 0);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+    WatcherProcess watcher({"--auto"});
+    is_ready = watcher.ready();
+    ready.count_down();
+    ended.wait();
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    recording = ReadRecording(watcher.recording());
+  });
+  ready.wait();
+  const Finished target = Child(In({"Chroot", {}, "exec chroot \"$root\" \"$@\""},
+                                   OnSimgpu({"hsa_dispatch"})))
+                              .Wait();
+  ended.count_down();
+  thread.join();
+  ASSERT_TRUE(is_ready);
+  EXPECT_TRUE(target.exited_with(0)) << target.errors;
+  ASSERT_EQ(recording.processes.size(), 1u);
+  const RecordedProcess& process = recording.processes[0];
+  EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
+            Reported(target.output, "dispatches"))
+      << process.verdict.detail();
+  EXPECT_EQ(process.dropped(), 0u);
 }
 
 }  // namespace

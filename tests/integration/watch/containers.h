@@ -10,9 +10,9 @@
 
 namespace rocattach::testing_support {
 
-// The command with a mount namespace of its own (and what else `unshare` says), in
-// which the shell runs `script` before it. There, "$hide" is the directory of the
-// collector that the build has made.
+// The command in a mount namespace of its own (`unshare`: further options of
+// unshare(1)), after the shell has run `script` there. In the script, "$hide" is the
+// directory of the collector that was built.
 inline std::vector<std::string> Unshared(std::vector<std::string> unshare,
                                          const std::string& script,
                                          const std::vector<std::string>& command) {
@@ -26,7 +26,7 @@ inline std::vector<std::string> Unshared(std::vector<std::string> unshare,
   return words;
 }
 
-// The same root as everybody's, without the collector's file and the service's copy.
+// The usual root directory, without the collector's file and the service's copy.
 inline constexpr char kHideCollector[] =
     "mount -t tmpfs none \"$hide\" && for d in /run /dev/shm /var/tmp; do "
     "mount -t tmpfs none $d || exit 98; done && exec \"$@\"";

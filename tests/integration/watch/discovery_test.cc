@@ -1,6 +1,6 @@
-// Copies of the HSA runtime that appear while the service runs: they have their probe
-// before their hsa_init can be called, wherever they are, and whatever becomes of their
-// files. Each process is compared with what it does without us.
+// Copies of the HSA runtime that appear while the service runs: each has its probe
+// before its hsa_init can be called, wherever its file is and whatever happens to the
+// file. Each process is compared with a run without a service.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,17 +57,17 @@ class DiscoveryTest : public testing::Test {
     fs::copy_file(kRuntime, Copy(number));
   }
   std::string Merged(size_t number) const { return Folder(number) + "-merged"; }
-  // The target with a copy that nobody else can see.
+  // The target in a mount namespace of its own, which alone contains its copy.
   std::vector<std::string> InOwnNamespace(size_t number) const {
     return Unshared({},
                     absl::StrCat("mount -t tmpfs none ", Folder(number), " && cp -L ",
                                  kRuntime, " ", Copy(number), " && exec \"$@\""),
                     Target());
   }
-  // The target on an overlay over the copy's folder, after a `change` in it.
+  // The target with an overlay over the copy's folder, after a `change` to the overlay.
   std::vector<std::string> OnOverlay(size_t number, const std::string& change) const {
     fs::create_directories(Merged(number));
-    // An overlay cannot have its upper layer on every file system.
+    // Not every file system can hold the upper layer of an overlay; a tmpfs can.
     return Unshared(
         {},
         absl::StrCat(
@@ -99,27 +100,36 @@ class DiscoveryTest : public testing::Test {
     }
     return missed;
   }
-  // Stops the service. Each of these processes was held at its window and recorded
-  // from its first dispatch on; at most as many are not as are counted. Returns how
-  // many are counted.
+  // Prints the service's events for a process.
+  void PrintEvents(pid_t pid) const {
+    printf("process %d was not held at its window:\n", pid);
+    for (const auto& event : watcher_->Events()) {
+      if (event.value("pid", 0) == pid) printf("  %s\n", event.dump().c_str());
+    }
+  }
+  // Stops the service. Expects that each of these processes was held at its window and
+  // recorded from its first dispatch on, except at most as many as the service counted
+  // as missed. Returns the number of processes that were not held.
   uint64_t ExpectAllSeen(const std::vector<pid_t>& pids, const std::string& library) {
     const Finished service = watcher_->Stop();
     EXPECT_TRUE(service.exited_with(0)) << service.errors;
     const uint64_t missed = Missed(watcher_.get());
     const Recording recording = ReadRecording(watcher_->recording());
     EXPECT_TRUE(recording.damage.empty());
-    uint64_t seen = 0;
+    std::set<pid_t> seen;
     for (const RecordedProcess& process : recording.processes) {
       const auto pid = static_cast<pid_t>(process.process.pid());
       if (std::find(pids.begin(), pids.end(), pid) == pids.end()) continue;
       if (process.verdict.mode() != v1::WINDOW_MODE_HELD) continue;
-      ++seen;
+      EXPECT_TRUE(seen.insert(pid).second) << pid;
       EXPECT_EQ(process.dispatches.size(), kDispatches) << pid;
       EXPECT_THAT(process.process.hsa_library(), HasSubstr(library));
     }
-    EXPECT_GE(seen + missed, pids.size()) << "a miss that is not counted";
-    EXPECT_LE(seen, pids.size());
-    return pids.size() - seen;
+    for (pid_t pid : pids) {
+      if (seen.count(pid) == 0) PrintEvents(pid);
+    }
+    EXPECT_GE(seen.size() + missed, pids.size()) << "a miss that is not counted";
+    return pids.size() - seen.size();
   }
 
   ExecutableDirectory directory_;
@@ -130,7 +140,7 @@ class DiscoveryTest : public testing::Test {
 TEST_F(DiscoveryTest, ACopyInAPlainFolderIsProbedBeforeItIsStarted) {
   MakeCopy(1);
   std::vector<pid_t> pids;
-  // The second one finds the probe.
+  // The second process finds the probe already set.
   for (int i = 0; i < 2; ++i) {
     Child target(Target(), From(Folder(1)));
     ExpectAsNative(target.Wait());
@@ -139,7 +149,28 @@ TEST_F(DiscoveryTest, ACopyInAPlainFolderIsProbedBeforeItIsStarted) {
   EXPECT_EQ(ExpectAllSeen(pids, Folder(1)), 0u);
 }
 
-TEST_F(DiscoveryTest, ACopyThatOnlyAMountNamespaceHasIsProbed) {
+class NoHoldTest : public DiscoveryTest {
+ protected:
+  std::vector<std::string> Options() const override {
+    return {"--auto", "--hold", "none"};
+  }
+};
+
+// A process that starts a new copy before that has its probe is entered late otherwise.
+TEST_F(NoHoldTest, NoProcessIsAttachedTo) {
+  for (size_t number = 0; number < 3; ++number) {
+    MakeCopy(number);
+    Child target(
+        OnSimgpu({"hsa_dispatch", "-n", "1", "--rounds", "30", "--sleep-msec", "100"}),
+        From(Folder(number)));
+    EXPECT_TRUE(target.Wait().exited_with(0));
+  }
+  const Finished service = watcher_->Stop();
+  EXPECT_TRUE(service.exited_with(0)) << service.errors;
+  EXPECT_TRUE(watcher_->Events("attached").empty()) << service.output;
+}
+
+TEST_F(DiscoveryTest, ACopyInsideAMountNamespaceIsProbed) {
   fs::create_directories(Folder(1));
   Child target(InOwnNamespace(1), From(Folder(1)));
   ExpectAsNative(target.Wait());
@@ -155,10 +186,10 @@ class FewCopiesTest : public DiscoveryTest {
   }
 };
 
-// Containers come and go, and the files of those that are gone are not deleted, but
-// unreachable: their probes make room for others, also while one of them runs on whose
-// file has the same number on a file system of its own.
-TEST_F(FewCopiesTest, CopiesThatNobodyHasAnyMoreMakeRoom) {
+// As containers come and go, the files of those that have ended are not deleted, but
+// unreachable: their probes make room for others, even while a container runs on whose
+// file has the same inode number on a file system of its own.
+TEST_F(FewCopiesTest, UnreachableCopiesMakeRoom) {
   fs::create_directories(Folder(0));
   const std::string copy = absl::StrCat("mount -t tmpfs none ", Folder(0), " && cp -L ",
                                         kRuntime, " ", Copy(0), " && exec \"$@\"");
@@ -179,7 +210,7 @@ TEST_F(FewCopiesTest, CopiesThatNobodyHasAnyMoreMakeRoom) {
   (void)stays.Wait();
 }
 
-// As a container has it: the file is in a layer below, or has been copied up.
+// As in a container: the file is in a lower layer, or has been copied up.
 TEST_F(DiscoveryTest, ACopyOnAnOverlayIsProbed) {
   std::vector<pid_t> pids;
   size_t number = 0;
@@ -196,18 +227,18 @@ TEST_F(DiscoveryTest, ACopyOnAnOverlayIsProbed) {
   EXPECT_EQ(ExpectAllSeen(pids, "merged"), 0u);
 }
 
-// Starts kAtOnce processes at a time, each with a copy of its own, of which nothing
-// stays. ROCATTACH_TEST_COPIES=10000: so many in all.
+// Starts kAtOnce processes at a time, each with a copy of its own, which is removed
+// afterwards. ROCATTACH_TEST_COPIES sets the total number, for example 10000.
 class ManyCopiesTest : public DiscoveryTest {
  protected:
   struct Launch {
     std::vector<std::string> command;
-    std::string folder;  // where the loader is to look
+    std::string folder;  // searched by the loader
   };
-  // Makes the copy with this number, and says how it is used.
+  // Makes the copy with this number, and returns how to launch its process.
   using LaunchFunction = std::function<Launch(size_t number)>;
 
-  // Changes each file at some moment while it is loaded.
+  // Runs `change` on each file at some moment while it is being loaded.
   LaunchFunction InFolder(const std::string& change) {
     return [this, change](size_t number) -> Launch {
       MakeCopy(number);
@@ -234,14 +265,14 @@ class ManyCopiesTest : public DiscoveryTest {
       fs::remove_all(Folder(i));
       fs::remove_all(Merged(i));
     }
-    // Its output would fill the pipe.
+    // The service's output would fill the pipe.
     (void)watcher_->PollEvents("window");
   }
   static size_t Copies() {
     const char* wanted = getenv("ROCATTACH_TEST_COPIES");
     return wanted != nullptr ? strtoul(wanted, nullptr, 10) : 2 * kAtOnce;
   }
-  // `library`: a part of the path that is recorded for each of them.
+  // `library`: a part of the path that is recorded for each process.
   void Rounds(const LaunchFunction& launch, const std::string& library) {
     std::vector<pid_t> pids;
     for (size_t first = 1; first <= Copies() && !HasFailure(); first += kAtOnce) {
@@ -259,7 +290,7 @@ TEST_F(ManyCopiesTest, CopiesThatStayAreAllSeen) {
 }
 
 TEST_F(ManyCopiesTest, CopiesThatAreDeletedAtOnceAreAllSeen) {
-  // What is left of the path when the file is read depends on the moment.
+  // The path that is recorded depends on the moment at which the file is read.
   Rounds(InFolder("rm -f $0"), "/");
 }
 
@@ -298,8 +329,8 @@ TEST_F(ManyCopiesTest, CopiesOnOverlaysAreAllSeen) {
       "merged");
 }
 
-// The service is killed or stopped while programs load copies: they may be held in the
-// dynamic loader by then.
+// The service is killed or stopped while programs load copies: these may be held in the
+// dynamic loader at that moment.
 class ServiceThatEndsTest : public DiscoveryTest {
  protected:
   static constexpr size_t kPrograms = 8;
@@ -308,7 +339,7 @@ class ServiceThatEndsTest : public DiscoveryTest {
     SKIP_WITHOUT_PRIVILEGES();
     RunNative();
   }
-  // A program with a copy of the runtime that nobody has seen before.
+  // Starts a program with a copy of the runtime that is new to the service.
   std::unique_ptr<Child> StartWithNewCopy() {
     MakeCopy(++copies_);
     return std::make_unique<Child>(Target(), From(Folder(copies_)));
@@ -320,7 +351,7 @@ class ServiceThatEndsTest : public DiscoveryTest {
   size_t copies_ = 0, removed_ = 0;
 };
 
-TEST_F(ServiceThatEndsTest, AnyInstantWillDo) {
+TEST_F(ServiceThatEndsTest, HarmsNoProgramAtAnyInstant) {
   KillRounds rounds;
   rounds.service = Options();
   rounds.rounds = 7;

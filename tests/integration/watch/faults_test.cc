@@ -1,5 +1,5 @@
-// What goes wrong on real machines: each has a clear message or verdict, and never
-// harms the process.
+// Faults as they occur on real machines: each results in a clear message or verdict,
+// and none harms the process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -74,8 +74,8 @@ TEST_F(FaultsTest, AMissingCollector) {
   EXPECT_NE(result.errors.find("/no/collector.so"), std::string::npos) << result.errors;
 }
 
-// The disk fills up in the middle: what was recorded stays readable, the loss is
-// reported, the target does not notice.
+// The disk fills up during the run: what was recorded stays readable, the loss is
+// reported, and the target is not affected.
 TEST_F(FaultsTest, AFullDisk) {
   std::string disk = directory_.path() + "/disk";
   std::filesystem::create_directory(disk);
@@ -95,7 +95,7 @@ TEST_F(FaultsTest, AFullDisk) {
   ASSERT_EQ(recording.processes.size(), 1u);
   const uint64_t kept = recording.processes[0].dispatches.size();
   EXPECT_GT(kept, 100u);
-  // The account did not fit either: the watcher tells it.
+  // The account did not fit on the disk either: the service prints it.
   nlohmann::json end, summary;
   std::istringstream lines(result.errors);
   for (std::string line; std::getline(lines, line);) {
@@ -114,7 +114,7 @@ TEST_F(FaultsTest, AFullDisk) {
             Reported(result.output, "dispatches"));
 }
 
-// A process under a debugger is left to it.
+// A process under a debugger is not attached to.
 TEST_F(FaultsTest, ATargetThatIsTracedAlready) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
@@ -133,9 +133,16 @@ TEST_F(FaultsTest, ATargetThatIsTracedAlready) {
   }
   close(output[1]);
   int status = 0;
-  while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-    int signal_number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+  const auto has_ended = [&] {
+    if (waitpid(child, &status, WNOHANG) != child) return false;
+    if (!WIFSTOPPED(status)) return true;
+    const int signal_number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
     ptrace(PTRACE_CONT, child, nullptr, signal_number);
+    return false;
+  };
+  if (!Eventually(has_ended)) {
+    ADD_FAILURE() << "the target does not end";
+    kill(child, SIGKILL);
   }
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   char text[4096] = {};
@@ -147,12 +154,12 @@ TEST_F(FaultsTest, ATargetThatIsTracedAlready) {
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
   EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_ALREADY_TRACED);
   EXPECT_FALSE(process.verdict.target_modified());
-  // It was let go when the refusal was clear, not at the deadline.
+  // It was released as soon as it was refused, not at the deadline.
   EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_RELEASED);
 }
 
-// A service that does nothing cannot keep a process: the deadline is the kernel's.
-TEST_F(FaultsTest, AHungServiceHoldsNobodyForLong) {
+// A hung service cannot keep a process held: the kernel side enforces the deadline.
+TEST_F(FaultsTest, AHungServiceHoldsNoProcessBeyondTheDeadline) {
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "100"});
   ASSERT_TRUE(watcher.ready());
   {
@@ -190,7 +197,7 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
   EXPECT_EQ(recording.processes[0].verdict.hold_end(), v1::HOLD_END_KILLED);
 }
 
-// A service that dies releases everybody who waits for it, at once.
+// A service that dies releases all held processes at once.
 TEST_F(FaultsTest, HoldsEndWithTheService) {
   if (IsSkipped() || HasFatalFailure()) return;
   constexpr uint64_t kHoldNs = 10'000'000'000;
@@ -207,12 +214,12 @@ TEST_F(FaultsTest, HoldsEndWithTheService) {
   EXPECT_LT(BootNs() - begin_ns, kHoldNs) << "held to the deadline for nobody";
 }
 
-// What holds of both levels of the hold.
+// Tests that apply to both hold modes.
 class HoldTest : public FaultsTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(HoldModes, HoldTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
 
-// The parent of a process sees its end, and no stop and no continue before it.
+// The parent of a process sees it end, and no stop and no continuation before that.
 TEST_P(HoldTest, TheParentSeesNoStop) {
   if (IsSkipped() || HasFatalFailure()) return;
   WatcherProcess watcher({"--auto", "--hold", GetParam()});
@@ -231,8 +238,8 @@ TEST_P(HoldTest, TheParentSeesNoStop) {
   EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 10u);
 }
 
-// Two services on one machine, both of which would attach: one of them does, and the
-// other says why it does not and takes none of the records.
+// Two services on one machine would both attach: one does, and the other reports why it
+// does not, and takes none of the records.
 TEST_F(FaultsTest, TwoServicesDoNotShareRecords) {
   constexpr int kTargets = 5;
   WatcherProcess first({"--auto"});
@@ -266,7 +273,7 @@ TEST_F(FaultsTest, TwoServicesDoNotShareRecords) {
   }
 }
 
-// The same where the second one's policy passes the process.
+// The same if the policy of the second service passes the process.
 TEST_F(FaultsTest, AServiceThatPassesAProcessLeavesItToTheOther) {
   WatcherProcess first({"--auto"});
   WatcherProcess second({"--auto", "--deny", "*"});
@@ -285,8 +292,8 @@ TEST_F(FaultsTest, AServiceThatPassesAProcessLeavesItToTheOther) {
   EXPECT_TRUE(passed.dispatches.empty());
 }
 
-// The other tests allow a hold 10 seconds, for crowded machines. With the default, each
-// process is attached in time or let go at that deadline and reported as missed.
+// The other tests allow a hold 10 seconds, for busy machines. With the default, each
+// process is attached in time, or released at the deadline and reported as missed.
 TEST_P(HoldTest, TheDefaultTimeoutIsEnoughOrIsKept) {
   if (IsSkipped() || HasFatalFailure()) return;
   constexpr uint64_t kDefaultNs = 250'000'000;
@@ -330,7 +337,7 @@ TEST_P(HoldTest, JobControlSeesNothing) {
   shell.Type(Quoted(SimgpuRunPath()) + " " + Quoted(TargetPath("hsa_dispatch")) +
              " -n 50 --wait-msec " + kTimeToSeize +
              "; echo \"status=$? jobs=[$(jobs)] end\"\n");
-  // The terminal echoes the command first: its own text ends with the quote.
+  // The terminal echoes the command first: there, a quote follows `] end`.
   const std::string& seen = shell.ReadUntil("] end\r\n");
   EXPECT_NE(seen.find("result=ok"), std::string::npos) << seen;
   EXPECT_NE(seen.find("status=0 jobs=[] end"), std::string::npos) << seen;

@@ -1,5 +1,5 @@
-// Processes that were running already, with the simulated parts of a newer ROCm, and are
-// attached to for the first time.
+// First attaches to processes that are running already, with the simulated parts of a
+// newer ROCm.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_FIRST_ATTACH_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_FIRST_ATTACH_FIXTURE_H_
 
@@ -23,7 +23,7 @@ namespace rocattach::testing_support {
 
 class FirstAttachTest : public SessionsTest {
  protected:
-  // Dispatches until End(); it forks then. `variable`: NAME=VALUE for the target.
+  // A target that dispatches until End(), then forks. `variable`: NAME=VALUE for it.
   std::unique_ptr<Child> StartTarget(std::vector<std::string> simrocm = {},
                                      const char* variable = "NONE=") {
     std::vector<std::string> words = {"env", variable};
@@ -38,13 +38,13 @@ class FirstAttachTest : public SessionsTest {
   std::string Path(const std::string& name) const {
     return directory_.path() + "/" + name;
   }
-  // Attaches until `enough`, and returns the result of the process.
+  // Records the process for 1.5 seconds with these options; returns its result.
   nlohmann::json Record(pid_t pid, std::vector<std::string> options, int exit_status,
                         const std::string& name = "t") {
     options.insert(options.end(), {"--kfd-topology", directory_.path()});
     Attacher attach(directory_.path() + "/" + name + ".rwa", {pid}, options);
     EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
-    usleep(1'500'000);  // what is recorded in that time
+    usleep(1'500'000);  // the time to record
     const Finished end = attach.Stop();
     EXPECT_TRUE(end.exited_with(exit_status)) << end.output << end.errors;
     const auto results = attach.Events("result");
@@ -59,7 +59,7 @@ class FirstAttachTest : public SessionsTest {
   }
 };
 
-// What the result says is missing, each with a reason that contains `why`.
+// The items that the result reports as missing; expects `why` in each reason.
 inline std::vector<std::string> Missing(const nlohmann::json& result, const char* why) {
   std::vector<std::string> missing;
   for (const auto& one : result.value("missing", nlohmann::json::array())) {

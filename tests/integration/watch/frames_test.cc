@@ -1,4 +1,4 @@
-// How much stack the BPF programs use, as the running kernel's verifier counts it.
+// Stack use of the BPF programs, as the running kernel's verifier counts it.
 #include <bpf/libbpf.h>
 #include <gtest/gtest.h>
 
@@ -13,16 +13,16 @@
 namespace rocattach::testing_support {
 namespace {
 
-// Since Linux 6.13 a function with a frame of this size gets a stack of its own, one
-// per processor, which another process's run overwrites when a program sleeps.
+// Since Linux 6.13 a function with a frame of at least this size gets a stack of its
+// own for each processor, which another process's run overwrites when a program sleeps.
 constexpr int kPrivateStackBytes = 64;
 
 int RoundedUp(int frame) {
   return (frame + 15) / 16 * 16;
 }
 
-// The frames that "stack depth 48+16+0" lists; each is rounded up to 16 bytes. Newer
-// kernels write "stack depth max 112", and a line "subprog 0 … stack 48" for each function.
+// Frame sizes from "stack depth 48+16+0", each rounded up to 16 bytes. Newer kernels
+// write "stack depth max 112", and "subprog 0 … stack 48" for each function.
 std::vector<int> Frames(const std::string& log) {
   std::vector<int> frames;
   std::istringstream lines(log);

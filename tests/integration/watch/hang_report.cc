@@ -23,7 +23,7 @@ std::string Contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The process and those that it has started.
+// Reports the process and, recursively, those that it has started.
 void ReportStacks(const std::string& pid) {
   const std::filesystem::path process = "/proc/" + pid;
   std::cerr << "hang: process " << pid << ": " << Contents(process / "cmdline") << "\n";

@@ -1,5 +1,5 @@
-// Why a test waits: where the processes stand that it waits for. ctest ends a test that
-// hangs without a word, and what happens once in thousands of runs is not to be repeated.
+// Shows why a test hangs: the stacks of the processes that it waits for. ctest ends a
+// hanging test without a message, and a hang in one of thousands of runs may not recur.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_HANG_REPORT_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_HANG_REPORT_H_
 
@@ -7,16 +7,16 @@
 
 namespace rocattach::testing_support {
 
-// No test waits for as long without cause, and ctest ends none sooner.
+// Longer than any test waits if all is well; no time limit of ctest is shorter.
 inline constexpr int kHangMsec = 200'000;
 
-// Writes to standard error: the stacks of all threads of the processes that this one has
-// started. Needs gdb for those in user space.
+// Writes the stacks of all threads of the processes that this one has started to
+// standard error. Needs gdb for the stacks in user space.
 void ReportHang();
 
-// poll() of one descriptor until it can be read; reports once if that takes kHangMsec.
+// Waits until the descriptor is readable; after kHangMsec it reports the hang, once.
 void AwaitReadable(int fd, bool* reported);
-// The same until the process has ended.
+// The same for the end of a process.
 void AwaitEnd(pid_t pid, bool* reported);
 
 }  // namespace rocattach::testing_support

@@ -32,7 +32,7 @@ namespace rocattach::testing_support {
 
 namespace {
 
-// Of this process: CapEff of /proc/self/status.
+// CapEff in /proc/self/status of this process.
 uint64_t EffectiveCapabilities() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -45,8 +45,8 @@ uint64_t EffectiveCapabilities() {
 
 }  // namespace
 
-// Each case is a process of its own, so this must be cheap: loading the real programs
-// takes as long as some tests. Where they still do not load, the tests fail.
+// Each test case is a process of its own, so this must be cheap: loading the real BPF
+// programs takes as long as some tests. If they do not load after all, the tests fail.
 std::string MissingPrivileges() {
   if (geteuid() != 0) return "needs root (eBPF and ptrace)";
   const uint64_t effective = EffectiveCapabilities();
@@ -133,7 +133,7 @@ void Child::Signal(int number) const {
 
 namespace {
 
-// Moves what is readable; false at the end of the file.
+// Appends what can be read to `to`; false at the end of the file.
 bool ReadSome(int fd, std::string* to) {
   char chunk[65536];
   ssize_t n = read(fd, chunk, sizeof(chunk));
@@ -189,7 +189,7 @@ Finished RunTarget(std::vector<std::string> words) {
 }
 
 bool Eventually(const std::function<bool()>& is_true) {
-  // Two minutes: what takes a second here takes half a minute on an emulated machine.
+  // Two minutes: one second here can be half a minute on an emulated machine.
   for (int i = 0; i < 12'000; ++i) {
     if (is_true()) return true;
     usleep(10'000);
@@ -198,7 +198,7 @@ bool Eventually(const std::function<bool()>& is_true) {
 }
 
 bool EventuallyHeld(pid_t pid) {
-  // In the kernel without a break: a program that starts up runs code of its own in
+  // In the kernel without interruption: a program that is starting runs its own code in
   // between, even on an emulated machine, where that takes half a second.
   const unsigned long long enough =
       static_cast<unsigned long long>(sysconf(_SC_CLK_TCK)) / 5;
@@ -229,7 +229,7 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments,
   if (std::find(arguments.begin(), arguments.end(), "--collector") == arguments.end()) {
     words.insert(words.end(), {"--collector", CollectorPath()});
   }
-  // The machine may be crowded, and few tests are about how long a hold may take.
+  // The machine may be busy, and few tests are about the duration of a hold.
   if (std::find(arguments.begin(), arguments.end(), "--hold-timeout-msec") ==
       arguments.end()) {
     words.insert(words.end(), {"--hold-timeout-msec", "10000"});
@@ -238,7 +238,7 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments,
   Child::Options options;
   options.dies_with_us = true;
   child_ = std::make_unique<Child>(words, options);
-  // A minute: on an emulated machine that is crowded it has taken more than 10 seconds.
+  // A minute: on a busy emulated machine it has taken more than 10 seconds.
   for (int i = 0; i < 12'000 && !ready_; ++i) {
     output_ = child_->PollOutput();
     const size_t begin = output_.find("{\"event\":\"ready\"");
@@ -271,9 +271,9 @@ std::vector<nlohmann::json> WatcherProcess::Events() {
   std::vector<nlohmann::json> events;
   std::istringstream lines(output_);
   for (std::string line; std::getline(lines, line);) {
-    auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    EXPECT_FALSE(json.is_discarded()) << "not JSON: " << line;
-    if (!json.is_discarded()) events.push_back(std::move(json));
+    auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(event.is_discarded()) << "not JSON: " << line;
+    if (!event.is_discarded()) events.push_back(std::move(event));
   }
   return events;
 }
@@ -305,7 +305,7 @@ void HungService::Release() {
 void HungService::Kill() {
   kill(service_, SIGKILL);
   for (pid_t tid : threads_) {
-    // The first thread's end is its parent's to collect.
+    // The end of the first thread is for the service's parent to collect.
     if (tid != service_) waitpid(tid, nullptr, __WALL);
   }
   threads_.clear();
@@ -313,7 +313,7 @@ void HungService::Kill() {
 
 size_t WatcherProcess::PollEvents(const std::string& name) {
   const std::string& output = child_->PollOutput();
-  // Lines that have arrived as a whole.
+  // Lines that have arrived completely.
   output_ = output.substr(0, output.rfind('\n') + 1);
   const std::string key = "{\"event\":\"" + name + "\"";
   size_t count = 0;
@@ -347,7 +347,7 @@ namespace {
 class Collect : public StreamVisitor {
  public:
   explicit Collect(Recording* recording) : recording_(recording) {}
-  // Whether it has its end, and all that was to be written.
+  // True if the recording has its end, and no frame was dropped.
   bool is_whole() const { return is_whole_; }
   RecordedProcess& At(const FrameContext& context) {
     auto [slot, made] =
@@ -441,9 +441,9 @@ class Collect : public StreamVisitor {
 
 namespace {
 
-// What is known of a process whose end is not in the recording, because the recording
-// was cut off or the process was not attached: less than all, and no more than is
-// there.
+// Expectations for a process whose end is not in the recording, because the recording
+// was cut off or the process was not attached: its account is not final, and claims no
+// more records than there are.
 void ExpectOpenAccount(const RecordedProcess& process, const std::string& name) {
   const v1::LossAccount& account = process.account;
   EXPECT_FALSE(account.final()) << name;
@@ -454,8 +454,8 @@ void ExpectOpenAccount(const RecordedProcess& process, const std::string& name) 
       << name;
 }
 
-// The promise of every recording: what a process produced was delivered or is counted
-// as dropped, and what counts as delivered is there.
+// What every recording guarantees: each operation of a process was delivered or is
+// counted as dropped, and what counts as delivered is in the recording.
 void ExpectAccountsAddUp(const Recording& recording, bool is_whole) {
   for (const RecordedProcess& process : recording.processes) {
     const v1::LossAccount& account = process.account;
@@ -463,7 +463,7 @@ void ExpectAccountsAddUp(const Recording& recording, bool is_whole) {
         process.process.comm() + " " + std::to_string(process.process.pid());
     if (!process.ended) {
       ExpectOpenAccount(process, name);
-      // A service that ends cleanly closes the account of all that it has attached to.
+      // A service that ends cleanly closes the accounts of all attached processes.
       if (is_whole) {
         EXPECT_NE(process.verdict.state(), v1::WINDOW_STATE_ATTACHED) << name;
       }
@@ -495,7 +495,7 @@ Recording ReadRecordingSoFar(const std::string& path) {
   Recording recording;
   Collect collect(&recording);
   StreamDecoder decoder(&collect);
-  (void)ReadStream(path, {}, &decoder);  // it ends in the middle of a frame
+  (void)ReadStream(path, {}, &decoder);  // it may end in the middle of a frame
   return recording;
 }
 

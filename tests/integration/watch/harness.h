@@ -1,4 +1,4 @@
-// Runs the real watcher and real targets, and reads back what was recorded.
+// Runs the real service and real targets, and reads back what was recorded.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_HARNESS_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_HARNESS_H_
 
@@ -21,8 +21,8 @@
 
 namespace rocattach::testing_support {
 
-// Why the privileged tests cannot run here; empty if they can. In CI nothing is
-// skipped.
+// The reason why the privileged tests cannot run here; empty if they can. In CI they
+// fail instead of being skipped.
 std::string MissingPrivileges();
 #define SKIP_WITHOUT_PRIVILEGES()                                             \
   do {                                                                        \
@@ -33,7 +33,7 @@ std::string MissingPrivileges();
     }                                                                         \
   } while (false)
 
-// Where the build put things (compiled in).
+// Paths of what the build has made (compiled in).
 std::string WatcherPath();
 std::string CollectorPath();
 std::string SimgpuRunPath();
@@ -41,8 +41,8 @@ std::string SimrocmRunPath();
 std::string ClientPath();  // rocattach
 std::string TargetPath(const std::string& name);
 
-// Milliseconds from the runtime's mapping to hsa_init that the signal hold mode
-// needs even on a machine that is crowded: --wait-msec of the targets.
+// Milliseconds between the mapping of the runtime and hsa_init, for --wait-msec of the
+// targets: enough for hold mode `signal` even on a busy machine.
 inline constexpr char kTimeToSeize[] = "200";
 
 // A finished process.
@@ -59,8 +59,8 @@ class Child {
   struct Options {
     std::vector<std::string> environment = {};  // NAME=VALUE, added
     bool new_session = false;
-    // A service that outlived a test that crashed would attach to the targets of all
-    // that come after it. Ends with the thread that has started it.
+    // The child is killed when the thread that started it ends: a service that outlived
+    // a crashed test would attach to the targets of all later tests.
     bool dies_with_us = false;
     uid_t uid = 0;  // other than 0: the child runs as that user
   };
@@ -73,7 +73,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void Signal(int number) const;
-  // Reads what has come so far without waiting for the end.
+  // Reads what has arrived so far, without waiting; returns standard output.
   const std::string& PollOutput();
   // Waits for the end, however long that takes: ctest has the time limit.
   Finished Wait();
@@ -89,33 +89,33 @@ class Child {
 std::vector<std::string> OnSimgpu(std::vector<std::string> target_and_arguments);
 Finished RunTarget(std::vector<std::string> target_and_arguments);
 
-// Asks until it is true, for at most half a minute: machines can be slow.
+// Polls until it is true, for at most two minutes: machines can be slow.
 bool Eventually(const std::function<bool()>& is_true);
-// The process is held. Nobody may serve it meanwhile: it is known by the time that it
-// spends in the kernel.
+// Waits until the process is held, which shows in the time that it spends in the
+// kernel. The service must not serve its window meanwhile.
 bool EventuallyHeld(pid_t pid);
 
 // A running `rocattach-watch --json`, ready to see processes.
 class WatcherProcess {
  public:
-  // `arguments` behind --json and the output options. `launcher`: a program and its
-  // arguments that run the service in their place.
+  // `arguments` follow --json and the output options. `launcher`: a program with its
+  // arguments that executes the command of the service.
   explicit WatcherProcess(std::vector<std::string> arguments,
                           std::vector<std::string> launcher = {});
   ~WatcherProcess();
 
-  // Did it come up? Its words if not.
+  // True if the service has come up.
   bool ready() const { return ready_; }
   // The process that does the work; signals go to its parent.
   pid_t pid() const { return service_; }
-  // SIGINT, wait, parse. Callable once.
+  // Sends SIGINT, waits for the end, and keeps the output. Callable once.
   Finished Stop();
   void Kill();
   // All JSON lines so far; complete after Stop().
   std::vector<nlohmann::json> Events();
-  // Those with this "event".
+  // The lines with this "event".
   std::vector<nlohmann::json> Events(const std::string& name);
-  // Reads what has arrived so far; returns how many of these.
+  // Reads what has arrived so far; returns the number of lines with this "event".
   size_t PollEvents(const std::string& name);
   std::string recording() const { return directory_.path() + "/run.rwa"; }
   const std::string& directory() const { return directory_.path(); }
@@ -128,18 +128,18 @@ class WatcherProcess {
   bool ready_ = false;
 };
 
-// A service that does nothing though it is not stopped: its threads stand in the stops
-// of a tracer. All calls come from the thread that made it.
+// A service that does nothing although it is not stopped: its threads are in ptrace
+// stops. All calls must come from the thread that created the object.
 class HungService {
  public:
   explicit HungService(pid_t service);
-  // It goes on.
+  // Lets the service continue.
   ~HungService() { Release(); }
   HungService(const HungService&) = delete;
   HungService& operator=(const HungService&) = delete;
 
   void Release();
-  // It dies without continuing.
+  // Kills the service without continuing it.
   void Kill();
 
  private:
@@ -171,7 +171,7 @@ struct RecordedProcess {
   bool ended = false;
 
   uint64_t dropped() const;
-  // What the recording says of its windows and its losses.
+  // Text for failed expectations: the process's windows, account and packets.
   std::string Explain() const;
 };
 
@@ -186,13 +186,13 @@ struct Recording {
   // The only process with this name.
   RecordedProcess Process(const std::string& comm) const;
 };
-// Expects of each process that has ended that its account adds up.
+// Expects that the account of each process that has ended adds up.
 Recording ReadRecording(const std::string& path);
-// What is in a recording that is still being written.
+// Reads a recording that is still being written.
 Recording ReadRecordingSoFar(const std::string& path);
 
-// The sum of the numbers behind `name=` in what a target and its children printed; -1
-// without one.
+// The sum of the numbers after `name=` in the output of a target and its children; -1
+// if there is none.
 int64_t Reported(const std::string& output, const std::string& name);
 
 }  // namespace rocattach::testing_support

@@ -1,5 +1,5 @@
-// One hold has one length, wherever it is told: the log or JSON, the metrics, the report
-// and the recording itself.
+// The duration of a hold is the same wherever it is reported: in the log or JSON, the
+// metrics, the report and the recording itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ class HoldsTest : public testing::Test {
     const size_t line = page_.find("\n" + name);
     return line == std::string::npos ? 0 : atof(&page_[line + 1 + name.size()]);
   }
-  // What the recording says, after the others have been compared with it.
+  // The duration in the recording; expects the same in the metrics and the report.
   uint64_t ExpectOneHold() {
     const std::string file = directory_.path() + "/run.rwa";
     const uint64_t hold_ns = HoldNs(ReadRecording(file).Process(pid_).verdict);
@@ -77,17 +77,17 @@ class HoldsTest : public testing::Test {
 
   const ExecutableDirectory directory_;
   pid_t pid_ = 0;
-  std::string page_;  // of metrics
+  std::string page_;  // the last page of metrics
 };
 
-TEST_F(HoldsTest, TheLogHasTheLengthOfTheRecording) {
+TEST_F(HoldsTest, TheLogHasTheRecordedDuration) {
   const std::string log = RunWindow({});
   const std::string held = HumanDuration(ExpectOneHold());
   EXPECT_THAT(log, HasSubstr(absl::StrCat("(pid ", pid_, "), held ", held, "\n")));
   EXPECT_THAT(log, HasSubstr("held median " + held + ", p99 " + held));
 }
 
-TEST_F(HoldsTest, JsonHasTheLengthOfTheRecording) {
+TEST_F(HoldsTest, JsonHasTheRecordedDuration) {
   const std::string output = RunWindow({"--json"});
   const uint64_t hold_ns = ExpectOneHold();
   size_t windows = 0;

@@ -66,7 +66,7 @@ bool Isolation::EnterGroup() {
 Isolation::~Isolation() {
   if (group_.empty() || getpid() != owner_) return;
   MoveInto(parent_);
-  // Fails while a process that was left behind ends; an empty group harms nobody.
+  // Fails while a leftover process is still ending; an empty group does no harm.
   rmdir(group_.c_str());
 }
 

@@ -10,8 +10,8 @@
 namespace rocattach::testing_support {
 
 // Moves this process, and so all that it starts, into a control group of its own, and
-// limits the services that it starts to that group (ROCATTACH_CGROUP). Where there is
-// no control group to be had, waits until no other test runs. Undone at the end.
+// limits the services that it starts to that group (ROCATTACH_CGROUP). Where no control
+// group can be created, waits until no other test runs. Undone at the end.
 class Isolation {
  public:
   // Once per process; later calls have no effect.

@@ -35,12 +35,12 @@ TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
   EXPECT_NE(finished.errors.find("/sys/kernel/btf/vmlinux"), std::string::npos)
       << finished.errors;
   EXPECT_NE(finished.errors.find("CONFIG_DEBUG_INFO_BTF"), std::string::npos);
-  // One message, not the library's own thoughts about it.
+  // One message, and none of libbpf's own.
   EXPECT_EQ(finished.errors.find("libbpf"), std::string::npos) << finished.errors;
   EXPECT_EQ(finished.errors.find("No such process"), std::string::npos);
 }
 
-// The features without which this kernel has to do in any case are missing as well.
+// Features that this kernel lacks in any case are missing as well.
 absl::StatusOr<std::unique_ptr<KernelProbe>> LoadWithout(
     std::initializer_list<KernelFeature> lacking) {
   KernelProbeOptions options;
@@ -55,7 +55,7 @@ bool Misses(const KernelProbe& probe, KernelFeature feature) {
   });
 }
 
-TEST(KernelTest, WhatIsMissingCostsThatFeatureOnly) {
+TEST(KernelTest, AMissingFeatureDisablesNoOther) {
   SKIP_WITHOUT_PRIVILEGES();
   auto whole = LoadWithout({});
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -77,7 +77,7 @@ TEST(KernelTest, WhatIsMissingCostsThatFeatureOnly) {
   }
 }
 
-TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
+TEST(KernelTest, WithoutYieldingHoldModeSignalIsUsed) {
   SKIP_WITHOUT_PRIVILEGES();
   auto probe = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kCookies});
   ASSERT_TRUE(probe.ok()) << probe.status();
@@ -106,7 +106,7 @@ TEST(KernelTest, WithoutAtomicsTheSecondProgramsAreUsed) {
   EXPECT_NE((*probe)->AwaitCall(getpid()), nullptr);
 }
 
-// Notes how processes were entered.
+// Collects the verdicts.
 class Verdicts : public SilentObserver {
  public:
   void OnVerdict(const v1::Process&, const v1::WindowEvent& verdict) override {
@@ -125,15 +125,15 @@ class Verdicts : public SilentObserver {
   std::vector<v1::WindowEvent> verdicts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The verdict of a late attach, with these options, to a busy process, which goes on as
-// if nothing had been. `meanwhile`: done while the service runs.
+// The verdict of a late attach, with these options, to a busy process; expects that the
+// process is not affected. `meanwhile` is called while the service runs.
 v1::WindowEvent EnterBusyProcess(
     WatcherOptions options, const std::function<void()>& meanwhile = [] {}) {
   ExecutableDirectory directory;
   const std::string go = directory.path() + "/go";
   Child target(OnSimgpu({"hsa_busy", "-t", "2", "--until", go}),
                {.dies_with_us = true});
-  // It has loaded the runtime, and started it soon after.
+  // Waits until it has loaded and started the runtime.
   EXPECT_TRUE(Eventually([&] {
     return ReadRuntimeStart(target.pid()).value_or(RuntimeStart::kNotLoaded) ==
            RuntimeStart::kStarted;
@@ -170,14 +170,14 @@ TEST_P(WithoutCallStops, ARunningProcessIsEnteredOtherwise) {
   options.lacking.Add(KernelFeature::kCallStops);
   const v1::WindowEvent verdict = EnterBusyProcess(options);
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED) << verdict.detail();
-  // In the other mode only a thread that is blocked can be entered.
+  // In hold mode `signal`, only a blocked thread can be entered.
   EXPECT_EQ(verdict.mode(), GetParam() == HoldMode::kYielding
                                 ? v1::WINDOW_MODE_HELD
                                 : v1::WINDOW_MODE_BLOCKED);
 }
 
-// Only the process that was named has anything to do with it.
-TEST(KernelTest, AnAttachInSignalModeSeizesNobodyElse) {
+// Only the named process is seized.
+TEST(KernelTest, AnAttachInHoldModeSignalSeizesNoOtherProcess) {
   SKIP_WITHOUT_PRIVILEGES();
   WatcherOptions options;
   options.best_hold_mode = HoldMode::kSignal;
@@ -203,9 +203,9 @@ TEST(KernelTest, AnAttachInSignalModeSeizesNobodyElse) {
   EXPECT_FALSE(traced);
 }
 
-// The programs for kernels without atomic operations that return a value, and without
-// cookies. Which of the threads is entered is left to chance: one that is blocked, or one
-// at its next call.
+// The programs for kernels without cookies, and without atomic operations that return a
+// value. It is left to chance which thread is entered: one that is blocked, or one at
+// its next call.
 TEST(KernelTest, TheSecondProgramsEnterARunningProcess) {
   SKIP_WITHOUT_PRIVILEGES();
   WatcherOptions options;

@@ -1,5 +1,5 @@
 // Limits of the command line that no other test reaches: what exceeds them is refused
-// or left out, reported with the option's name, and the processes do not notice.
+// or left out and reported with the option's name, and processes are not affected.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -39,7 +39,7 @@ TEST_F(LimitsTest, MoreProcessesThanMayBeAttached) {
   for (const char* number : {"dispatches", "increment", "accumulate"})
     EXPECT_EQ(Reported(result.output, number), Reported(native.output, number));
   EXPECT_EQ(result.errors, native.errors);
-  // Those that have ended do not count.
+  // Processes that have ended do not count.
   first->Signal(SIGKILL);
   (void)first->Wait();
   ASSERT_TRUE(Eventually([&] { return watcher.PollEvents("end") > 0; }));
@@ -57,7 +57,7 @@ TEST_F(LimitsTest, MoreProcessesThanMayBeAttached) {
   EXPECT_EQ(recording.Process(attached).dispatches.size(), 5u);
 }
 
-// The recording has all of them.
+// Lines are left out, but the recording has all processes.
 TEST_F(LimitsTest, MoreLinesThanMayBePrinted) {
   constexpr int kProcesses = 20;
   WatcherProcess watcher({"--auto", "--lines-per-second", "1"});
@@ -78,8 +78,8 @@ TEST_F(LimitsTest, MoreLinesThanMayBePrinted) {
   EXPECT_EQ(ReadRecording(watcher.recording()).processes.size(), size_t{kProcesses});
 }
 
-// Of the metrics' page: the value of the only series with this beginning; -1 if there
-// is none.
+// The value of the only series that begins like this, on the page of metrics; -1 if
+// there is none.
 double Value(const std::string& page, const std::string& beginning) {
   const size_t line = page.find("\n" + beginning);
   if (line == std::string::npos) return -1;
@@ -107,7 +107,7 @@ TEST_F(LimitsTest, FewerKernelsWithMetricsThanThereAre) {
       return Value(page, "rocattach_target_dispatches_total") > 20;
     }));
     EXPECT_EQ(Count(page, "rocattach_kernel_info{"), kernels) << page;
-    // The rest of them is "other".
+    // All other kernels together are "other".
     EXPECT_EQ(Count(page, "rocattach_kernel_dispatches_total{"), kernels == 0 ? 0 : 2)
         << page;
     target->Signal(SIGKILL);
@@ -116,7 +116,7 @@ TEST_F(LimitsTest, FewerKernelsWithMetricsThanThereAre) {
   }
 }
 
-// What finds no room is counted, and what the machine did in all has no limit.
+// Series beyond the limit are counted; totals of the machine have no limit.
 TEST_F(LimitsTest, MoreSeriesThanAreServed) {
   WatcherProcess watcher(
       {"--auto", "--metrics-listen", "0", "--metrics-series", "100"});

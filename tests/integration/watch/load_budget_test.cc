@@ -1,16 +1,18 @@
-// A budget for the service: fewer dispatches are recorded, at last none, and it recovers.
-// Every dispatch is counted throughout, and everything says what is going on.
+// With a budget, the service records fewer dispatches, in the end none, and recovers.
+// Every dispatch is counted throughout, and all outputs say what is left out.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/unit/telemetry/http_client.h"
 
@@ -43,10 +45,18 @@ class LoadBudgetTest : public testing::Test {
     }
     return sum;
   }
-  // However long it takes: ctest has the time limit.
-  template <typename Condition>
-  static void WaitUntil(Condition condition) {
-    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // With longer pauses than Eventually(), as requests are load, too.
+  static void WaitUntil(const std::function<bool()>& condition,
+                        const std::string& what) {
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(kHangMsec);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) {
+        ADD_FAILURE() << "waited in vain for " << what;
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   }
   static std::string LastLevel(WatcherProcess* watcher) {
     (void)watcher->PollEvents("sampling");
@@ -58,18 +68,20 @@ class LoadBudgetTest : public testing::Test {
 TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--disk-budget", "1"});
   ASSERT_TRUE(watcher.ready());
-  // Without a process nothing can be sampled, so the beginning of the file does not count.
+  // Nothing can be sampled without a process, so the start of the file does not count.
   EXPECT_EQ(Sum(&watcher, "rocattach_sampling_ratio"), 1);
   Child target(OnSimgpu({"hsa_dispatch", "-n", "500", "--rounds", "100", "--sleep-msec",
                          "60", "--copies", "2"}));
-  WaitUntil([&] { return LastLevel(&watcher) == "counts_only"; });
+  WaitUntil([&] { return LastLevel(&watcher) == "counts_only"; },
+            "the level without dispatches");
   EXPECT_EQ(Sum(&watcher, "rocattach_sampling_ratio"), 0);
-  WaitUntil([&] { return Sum(&watcher, "rocattach_records_sampled_out_total") > 0; });
+  WaitUntil([&] { return Sum(&watcher, "rocattach_records_sampled_out_total") > 0; },
+            "records that are left out");
   EXPECT_GT(Sum(&watcher, "rocattach_target_sampled_out_total"), 0);
   const Finished result = target.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
-  // Nothing is written any more: it is tried again.
-  WaitUntil([&] { return LastLevel(&watcher) == "sampled"; });
+  // Nothing is written any more, so the service tries to sample again.
+  WaitUntil([&] { return LastLevel(&watcher) == "sampled"; }, "a sampled level");
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 
   const std::vector<Json> levels = watcher.Events("sampling");
@@ -92,14 +104,14 @@ TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
   EXPECT_EQ(process.copies.size(),
             static_cast<uint64_t>(Reported(result.output, "copies")));
   ASSERT_FALSE(process.sampling.empty());
-  // The first dispatches are all there, and none from after the last change.
+  // The first dispatches are recorded, and none from after a change to counting only.
   const uint64_t from = process.sampling.front().time_ns();
   uint64_t before = 0, after = 0;
   for (const rocattach_dispatch& record : process.dispatches) {
     before += record.enqueue_ns < from ? 1u : 0u;
     for (const v1::SamplingEvent& event : process.sampling) {
       if (event.level() != v1::SamplingEvent::COUNTS_ONLY) continue;
-      // What was being captured just then.
+      // Allows 1 ms for dispatches that were being captured at that moment.
       after += record.enqueue_ns > event.time_ns() + 1'000'000 ? 1u : 0u;
     }
   }
@@ -109,7 +121,7 @@ TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
   EXPECT_EQ(recording.summary->sampled_out(), account.sampled_out());
   EXPECT_EQ(recording.summary->dropped(), 0u);
 
-  // The report says that its figures are of a part, and that nothing was lost.
+  // The report says that its figures cover only a part, and that nothing was lost.
   const Finished report = Child({ClientPath(), "report", watcher.recording()}).Wait();
   EXPECT_TRUE(report.exited_with(0)) << report.output;
   EXPECT_NE(report.output.find("counted and not recorded"), std::string::npos)
@@ -117,8 +129,8 @@ TEST_F(LoadBudgetTest, DegradesToCountsAndCountsEveryDispatch) {
   EXPECT_NE(report.output.find("sampled out"), std::string::npos) << report.output;
 }
 
-// Estimates from samples are near the truth, and with less to do everything is recorded
-// again.
+// Estimates from samples are close to the true values, and when there is less to do,
+// everything is recorded again.
 TEST_F(LoadBudgetTest, SampledTotalsAreNearTheTruthAndItRecovers) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--disk-budget", "16K"});
   ASSERT_TRUE(watcher.ready());
@@ -126,17 +138,19 @@ TEST_F(LoadBudgetTest, SampledTotalsAreNearTheTruthAndItRecovers) {
   Child target(
       OnSimgpu({"hsa_dispatch", "-n", "2000", "--rounds", "60", "--sleep-msec", "50"}),
       times);
-  WaitUntil([&] { return LastLevel(&watcher) == "sampled"; });
+  WaitUntil([&] { return LastLevel(&watcher) == "sampled"; }, "a sampled level");
   const double ratio = Sum(&watcher, "rocattach_sampling_ratio");
   EXPECT_GT(ratio, 0);
   EXPECT_LT(ratio, 1);
   const Finished result = target.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
   const auto dispatches = static_cast<double>(Reported(result.output, "dispatches"));
-  WaitUntil([&] { return Sum(&watcher, "rocattach_targets") == 0; });
+  WaitUntil([&] { return Sum(&watcher, "rocattach_targets") == 0; },
+            "the end of the last target");
   const double estimate = Sum(&watcher, "rocattach_gpu_dispatches_total");
   const double seconds = Sum(&watcher, "rocattach_gpu_time_seconds_total");
-  WaitUntil([&] { return LastLevel(&watcher) == "every"; });
+  WaitUntil([&] { return LastLevel(&watcher) == "every"; },
+            "the level with every dispatch");
   EXPECT_EQ(Sum(&watcher, "rocattach_sampling_ratio"), 1);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 
@@ -144,8 +158,8 @@ TEST_F(LoadBudgetTest, SampledTotalsAreNearTheTruthAndItRecovers) {
       ReadRecording(watcher.recording()).Process(target.pid());
   EXPECT_EQ(static_cast<double>(process.account.dispatches_seen()), dispatches);
   ASSERT_GT(process.account.sampled_out(), 0u);
-  // Five standard deviations of an estimate from so many samples, at the level with the
-  // largest variance; while only counts were kept nothing is estimated.
+  // Five standard deviations of an estimate from that many samples, at the level with
+  // the largest variance. Nothing is estimated while only counts are kept.
   double divisor = 1;
   for (const v1::SamplingEvent& event : process.sampling) {
     ASSERT_NE(event.level(), v1::SamplingEvent::COUNTS_ONLY);

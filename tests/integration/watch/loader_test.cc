@@ -1,4 +1,4 @@
-// What an attach must not do to a process, with the real watcher and runtime.
+// Effects that an attach must not have, with the real service and runtime.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -26,8 +26,8 @@ int64_t ResidentKb(pid_t pid) {
   return -1;
 }
 
-// Natively it ends well; with a dlopen in the thread it would wait forever. So it is
-// attached to when the constructor is over.
+// Natively the program succeeds; with a dlopen in that thread it would wait forever. So
+// it is attached to after the constructor has finished.
 TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsAttachedToAfterIt) {
   const std::vector<std::string> command = {"hsa_constructor", "-n", "200000"};
   Finished native = RunTarget(command);
@@ -58,7 +58,7 @@ TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsAttachedToAfterIt) {
   EXPECT_EQ(process.dropped(), 0u);
 }
 
-// Starts of the runtime again and again, with the memory of both sides.
+// Starts the runtime many times: the service's memory must not grow.
 TEST_F(LoaderTest, ManyStartsOfTheRuntimeNeedNoMoreMemory) {
   const char* wanted = getenv("ROCATTACH_REINIT_ROUNDS");
   const int64_t rounds = wanted != nullptr ? atoll(wanted) : 300;
@@ -66,7 +66,7 @@ TEST_F(LoaderTest, ManyStartsOfTheRuntimeNeedNoMoreMemory) {
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimgpu({"hsa_reinit", "-r", std::to_string(rounds), "-n", "3"}));
   const pid_t pid = target.pid();
-  // The first samples are of a service that warms up.
+  // The first samples are taken while the service warms up.
   int64_t service_kb = 0, samples = 0, most_kb = 0;
   siginfo_t ended = {};
   while (waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) ==

@@ -1,5 +1,5 @@
-// What the kernel could not tell the service, and what it refused by itself, are metrics
-// while the service runs.
+// Events that the kernel side could not deliver, and windows that it let through by
+// itself, are metrics while the service runs.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -33,9 +33,9 @@ class LossesTest : public testing::Test {
   }
 };
 
-// More kernel events than fit while the service is stopped.
+// More kernel events occur than fit into the buffers while the service is stopped.
 TEST_F(LossesTest, LostEventsAreMetrics) {
-  // Without a budget, which would keep most windows away.
+  // No budgets: they would suppress most windows.
   WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--hold-timeout-msec", "1",
                           "--windows-per-second", "0", "--processes-per-user", "0"});
   ASSERT_TRUE(watcher.ready());
@@ -59,7 +59,7 @@ TEST_F(LossesTest, LostEventsAreMetrics) {
   }));
   const double lost = Value(&watcher, "rocattach_events_lost_total{source=\"bpf\"}");
   EXPECT_GT(lost, 0);
-  // The summary adds these to them.
+  // The summary adds dropped messages to lost events.
   const double unheard = Value(&watcher, "rocattach_messages_dropped_total");
   EXPECT_EQ(Value(&watcher, "rocattach_windows_unclaimed_total"), 0);
   EXPECT_TRUE(watcher.Stop().exited_with(0));

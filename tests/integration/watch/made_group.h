@@ -12,7 +12,7 @@
 
 namespace rocattach::testing_support {
 
-// A group with these names, below this test's own; removed with the object.
+// Nested groups with these names, below this test's own; removed with the object.
 class MadeGroup {
  public:
   explicit MadeGroup(const std::vector<std::string>& names) {

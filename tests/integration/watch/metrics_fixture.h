@@ -22,13 +22,13 @@
 
 namespace rocattach::testing_support {
 
-// What follows the header of an answer.
+// The body of an HTTP response.
 inline std::string Body(const std::string& page) {
   const size_t head = page.find("\r\n\r\n");
   return head == std::string::npos ? "" : page.substr(head + 4);
 }
 
-// For a URL.
+// The text with every byte escaped, for a URL.
 inline std::string Escaped(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -37,7 +37,7 @@ inline std::string Escaped(const std::string& text) {
   return escaped;
 }
 
-// A port that nobody uses just now.
+// An address whose port is free at the moment.
 inline ListenAddress FreePort() {
   ListenAddress address = *ParseListenAddress("127.0.0.1:0");
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -47,7 +47,7 @@ inline ListenAddress FreePort() {
   return address;
 }
 
-// A real one, that scrapes a service.
+// A real Prometheus that scrapes a service.
 class Prometheus {
  public:
   // `more`: further arguments.
@@ -97,7 +97,7 @@ class MetricsTest : public SessionsTest {
     GTEST_SKIP() << "no prometheus; scripts/setup installs it";
   }
 
-  // Where the service serves its metrics.
+  // The address of the service's metrics; empty if it is not ready.
   static std::string AddressOf(WatcherProcess* watcher) {
     const auto events = watcher->Events("ready");
     return events.empty() ? "" : events[0].value("metrics", "");

@@ -1,5 +1,5 @@
-// A real Prometheus scrapes the service: what its queries return is what the programs
-// have counted themselves, and the series of a service that was killed end.
+// A real Prometheus scrapes the service: its queries return what the programs have
+// counted themselves, and the series of a killed service end.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -71,11 +71,11 @@ TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
   EXPECT_EQ(sum("rocattach_records_dropped_total"), 0);
   EXPECT_EQ(sum("rocattach_attach_total{result=\"attached\"}"), 2);
   EXPECT_EQ(sum("rocattach_hold_duration_seconds_count"), 2);
-  // Every kernel lasts 20 us on the simulated GPU, and 2 % is how exact its clock is.
+  // Every kernel lasts 20 us on the simulated GPU, whose clock is accurate to 2 %.
   const double seconds = dispatches * 20e-6;
   EXPECT_NEAR(sum("rocattach_target_gpu_time_seconds_total"), seconds, 0.02 * seconds);
   EXPECT_NEAR(sum("rocattach_gpu_time_seconds_total"), seconds, 0.02 * seconds);
-  // Kernels are found by their names.
+  // Kernels can be selected by name.
   EXPECT_EQ(prometheus.Query(
                 "sum(max_over_time(rocattach_kernel_dispatches_total[10m]) * "
                 "on(kernel) group_left(name) "
@@ -99,9 +99,9 @@ TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
   }));
 }
 
-// A Prometheus that asks for native histograms gets them, and computes from them what
-// the classic buckets say.
-TEST_F(MetricsTest, NativeHistogramsAreThoseOfTheClassicBuckets) {
+// A Prometheus that requests native histograms gets them, and computes the same from
+// them as from the classic buckets.
+TEST_F(MetricsTest, NativeHistogramsAgreeWithClassicBuckets) {
   const Child::Options times = {.environment = {"SIMGPU_KERNEL_NS=20000"}};
   WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
   ASSERT_TRUE(watcher.ready());
@@ -123,7 +123,7 @@ TEST_F(MetricsTest, NativeHistogramsAreThoseOfTheClassicBuckets) {
   EXPECT_EQ(native.Query("histogram_count(rocattach_hold_duration_seconds)"), 1);
   const double seconds =
       native.Query("histogram_sum(sum(rocattach_dispatch_duration_seconds))");
-  // The text has 16 digits and Prometheus adds series in no certain order: the last
+  // The text has 16 digits, and Prometheus adds series in no fixed order: the last
   // digit may differ.
   EXPECT_DOUBLE_EQ(classic.Query("sum(rocattach_dispatch_duration_seconds_sum)"),
                    seconds);
@@ -145,7 +145,7 @@ TEST_F(MetricsTest, NativeHistogramsAreThoseOfTheClassicBuckets) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {
+TEST_F(MetricsTest, PromtoolAcceptsTheMetrics) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
   ASSERT_TRUE(watcher.ready());
   const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
@@ -171,7 +171,7 @@ TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
   Child target(OnSimrocm(
       {}, {"hsa_dispatch", "-n", "100", "--rounds", "2", "--sleep-msec", "700"}));
   const pid_t pid = target.pid();
-  // Of the metric's only series.
+  // The value of the metric's only series; 0 if there is none.
   const auto value = [&](const std::string& metric) {
     const std::string page = Body(Get(service, "/metrics"));
     const size_t line = page.find("\n" + metric + "{");
@@ -182,7 +182,7 @@ TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
     return Body(Get(service, "/metrics")).find("owner=\"daemon\"} 1") !=
            std::string::npos;
   }));
-  // It ends in the middle of this, and is served for two more seconds.
+  // The target ends meanwhile, and its series are served for two more seconds.
   double sum = 0;
   EXPECT_TRUE(Eventually([&] {
     sum = value("rocattach_target_pmc_total");
@@ -199,8 +199,8 @@ TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
   EXPECT_EQ(sum, recorded);
 }
 
-// Counters at a low duty: for one second out of two here, and not while a user's session
-// has them.
+// Counters with a low duty cycle: here for one second out of two, and not while a
+// user's session has them.
 TEST_F(MetricsTest, CountersOfWholeGpusYieldToSessions) {
   WatcherProcess watcher(
       Watch({"--metrics-counters", "SQ_WAVES,GRBM_COUNT", "--metrics-counters-interval",
@@ -228,7 +228,7 @@ TEST_F(MetricsTest, CountersOfWholeGpusYieldToSessions) {
   })) << Body(Get(service, "/metrics"));
   EXPECT_TRUE(Eventually([&] { return has("owner=\"daemon\"} 1"); }));
   EXPECT_TRUE(Eventually([&] { return has("owner=\"none\"} 1"); }));
-  // It has the counters as soon as it has started, whatever is counted just then.
+  // A session has the counters as soon as it starts, whatever is being counted.
   const Finished started = Child({ClientPath(), "session", "start", "--socket",
                                   Socket(), "--pmc", "SQ_WAVES"})
                                .Wait();
@@ -252,7 +252,7 @@ TEST_F(MetricsTest, TopShowsWhatRuns) {
   const std::string address = AddressOf(&watcher);
   const std::vector<std::string> top = {ClientPath(),      "top", "--connect", address,
                                         "--interval-msec", "400"};
-  // It runs until it is told to end.
+  // The target runs until it is killed.
   Child target(OnSimgpu(
       {"hsa_dispatch", "-n", "100", "--rounds", "1000000", "--sleep-msec", "20"}));
   Json process;
@@ -277,7 +277,7 @@ TEST_F(MetricsTest, TopShowsWhatRuns) {
   EXPECT_NE(live.ReadUntil("0 processes").find("0 processes"), std::string::npos);
   live.Type("q");
   EXPECT_EQ(live.Wait(), 0);
-  // The screen of before is back.
+  // The previous screen is restored.
   EXPECT_NE(live.seen().rfind("\033[?1049l"), std::string::npos);
 
   target.Signal(SIGKILL);
@@ -304,7 +304,7 @@ TEST_F(MetricsTest, APortInUseStopsTheStart) {
   EXPECT_TRUE(first.Stop().exited_with(0));
 }
 
-// Nobody attaches to it: what the driver says of it is all that is known.
+// The process is not attached to: only the driver's data about it is known.
 TEST_F(MetricsTest, MemoryOfProcessesThatAreNotAttached) {
   const FakeDriver driver;
   driver.AddGpu(1, 100, 3, 0xa);

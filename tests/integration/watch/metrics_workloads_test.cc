@@ -75,9 +75,9 @@ TEST_F(MetricsWorkloadsTest, ProcessesAreAttributedToTheirPodContainerAndJob) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// One GPU that eight processes of two pods share, without a device request: what each
-// pod did is what its programs have counted, and the sum is that of the GPU.
-TEST_F(MetricsWorkloadsTest, TheQueryPerPodIsTheTruthOnASharedGpu) {
+// Eight processes of two pods share a GPU, without a device request: the total of a pod
+// is what its programs have counted, and the sum is the total of the GPU.
+TEST_F(MetricsWorkloadsTest, QueriesPerPodAreExactOnASharedGpu) {
   const PodGroup first(PodGroup::kUid, 'a'), second(kOtherUid, 'b');
   if (!first.valid() || !second.valid()) {
     GTEST_SKIP() << "no control groups of the unified hierarchy";
@@ -137,7 +137,7 @@ TEST_F(MetricsWorkloadsTest, TheQueryPerPodIsTheTruthOnASharedGpu) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// Without log folders, the kubelet tells which pod has the GPU.
+// Without log folders, the kubelet names the pod that has the GPU.
 TEST_F(MetricsWorkloadsTest, TheKubeletNamesAPodThatHasItsGpu) {
   const PodGroup group;
   if (!group.valid()) GTEST_SKIP() << "no control groups of the unified hierarchy";
@@ -188,7 +188,7 @@ TEST_F(MetricsWorkloadsTest, AnEnvironmentThatNamesNoJobIsCounted) {
   Child target(OnSimgpu({"hsa_dispatch", "-n", "20"}),
                {.environment = {"SLURM_JOB_ID=7\"},a=\""}});
   EXPECT_TRUE(target.Wait().exited_with(0));
-  // At its end it may be too late to read it: then that is counted.
+  // At its end it may be too late to read the environment: then that is counted.
   EXPECT_TRUE(Eventually([&] {
     const std::string page = Body(Get(service, "/metrics"));
     const auto failed = [&page](const char* reason) {

@@ -1,4 +1,4 @@
-// Programs of many kinds, with and without us, and a service that is killed in between:
+// Programs of many kinds, with and without a service, which is killed in some rounds:
 // every output, exit status and signal is as natively.
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 namespace rocattach::testing_support {
 namespace {
 
-// Launches in all; ROCATTACH_MIXED_LAUNCHES for more, 250 and up before a release.
+// Number of launches; ROCATTACH_MIXED_LAUNCHES sets it, to 250 or more for a release.
 int Launches() {
   const char* count = getenv("ROCATTACH_MIXED_LAUNCHES");
   return count == nullptr ? 100 : atoi(count);
@@ -33,7 +33,7 @@ std::vector<std::string> Target(std::vector<std::string> words) {
   return OnSimgpu(std::move(words));
 }
 
-// With a limit of the shell's ulimit.
+// The target with a limit set by the shell's ulimit.
 std::vector<std::string> Limited(const std::string& limit,
                                  std::vector<std::string> words) {
   std::vector<std::string> command = {"sh", "-c",
@@ -44,7 +44,7 @@ std::vector<std::string> Limited(const std::string& limit,
   return command;
 }
 
-// With somebody else's profiler in it, as ROCm builds of PyTorch have one.
+// The target with another profiler in it, as ROCm builds of PyTorch have.
 std::vector<std::string> WithOtherTool(std::vector<std::string> words) {
   std::vector<std::string> command = {SimrocmRunPath(), "--preload", OTHER_TOOL};
   words[0] = TargetPath(words[0]);
@@ -52,7 +52,7 @@ std::vector<std::string> WithOtherTool(std::vector<std::string> words) {
   return command;
 }
 
-// Without what differs from run to run: a rate, and what the programs print of it.
+// The output without rates, which differ from run to run.
 std::string Comparable(std::string output) {
   for (size_t at = output.find("rate="); at != std::string::npos;
        at = output.find("rate=", at)) {
@@ -100,7 +100,7 @@ TEST(MixedLaunchesTest, EachIsAsNatively) {
   SKIP_WITHOUT_PRIVILEGES();
   const std::vector<Kind> kinds = Kinds();
   for (const Kind& kind : kinds) {
-    // What a program natively says twice, it says with us as well.
+    // Only if two native runs agree, runs with a service can be compared with them.
     ExpectAsNatively(kind, Child(kind.command).Wait());
     if (HasFailure()) return;
   }
@@ -111,7 +111,7 @@ TEST(MixedLaunchesTest, EachIsAsNatively) {
   for (int round = 0; done < launches && !HasFailure(); ++round) {
     WatcherProcess watcher({"--auto"});
     ASSERT_TRUE(watcher.ready());
-    // One service in two dies at a random instant of what it has to do.
+    // Every other service is killed at a random instant of its work.
     const bool killed = round % 2 == 1;
     const int batches = killed ? 1 : 4;
     for (int batch = 0; batch < batches; ++batch) {
@@ -132,7 +132,7 @@ TEST(MixedLaunchesTest, EachIsAsNatively) {
     }
     if (killed) continue;
     EXPECT_TRUE(watcher.Stop().exited_with(0));
-    // Reading it checks each account.
+    // ReadRecording() checks each account.
     const Recording recording = ReadRecording(watcher.recording());
     for (const RecordedProcess& process : recording.processes) {
       EXPECT_NE(process.verdict.state(), v1::WINDOW_STATE_OPEN);

@@ -1,4 +1,4 @@
-// Mappings as the kernel reports them, with its wake-ups where it can attach them.
+// The kernel's events of mappings, and its wake-ups if it can attach them.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class MmapEventsKernelTest : public testing::Test {
     events_ = *std::move(events);
   }
 
-  // A process maps a page of a file of this name, and ends.
+  // A child process maps a page of a file with this name, and ends; returns the path.
   std::string MapInAnotherProcess(const std::string& name, int protection) {
     std::string path = absl::StrCat(directory_.path(), "/", name);
     UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0700));
@@ -47,7 +47,7 @@ class MmapEventsKernelTest : public testing::Test {
     EXPECT_EQ(status, 0);
     return path;
   }
-  // Whether records wait that somebody has to be woken for.
+  // True if records arrive within the timeout that require a wake-up.
   bool Wakes(int timeout_msec) {
     std::vector<pollfd> fds;
     for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
@@ -78,7 +78,7 @@ TEST_F(MmapEventsKernelTest, OtherMappingsAreReadWithTheNextWakeUp) {
   if (auto wakeups = MmapWakeups::Open(); !wakeups.ok()) {
     GTEST_SKIP() << "this kernel wakes for every mapping: " << wakeups.status();
   }
-  // Other processes of the machine may map the runtime, but hardly each time.
+  // Other processes on the machine may map the runtime, but hardly in every round.
   bool quiet = false;
   std::string other;
   for (int i = 0; i < 20 && !quiet; ++i) {

@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Looked for before the machine's own. The simulated GPU waits for the doorbell of a packet
-// while its thread has no processor.
+// Makes the loader find this runtime before the machine's own. The simulated GPU waits
+// for the doorbell of a packet even while the packet's thread has no processor.
 std::vector<std::string> Runtime(const std::string& name) {
   return {"LD_LIBRARY_PATH=" ROCATTACH_TEST_RUNTIMES "/" + name,
           "SIMGPU_UNRUNG_NS=5000000000"};
@@ -21,7 +21,7 @@ std::vector<std::string> Runtime(const std::string& name) {
 
 class NewerRuntimeTest : public AttachRunningTest {
  protected:
-  // As without a service.
+  // Expects that the program succeeds without a service.
   static void ExpectNative(std::vector<std::string> command,
                            const std::string& runtime) {
     Child child(OnSimgpu(std::move(command)), {.environment = Runtime(runtime)});
@@ -29,7 +29,7 @@ class NewerRuntimeTest : public AttachRunningTest {
     EXPECT_TRUE(end.exited_with(0)) << end.errors;
     EXPECT_THAT(end.output, HasSubstr("result=ok"));
   }
-  // Attached at the window: everything is recorded, with its times.
+  // Attaches at the window; expects that everything is recorded, with its times.
   static void ExpectAllAtWindow(std::vector<std::string> command,
                                 const std::string& runtime) {
     ExpectAllAtWindow(std::move(command), runtime, Runtime(runtime));
@@ -74,7 +74,7 @@ class NewerRuntimeTest : public AttachRunningTest {
       EXPECT_LT(c.start_ns, c.end_ns);
     }
   }
-  // Attached to while it runs: everything that it launches from then on is recorded.
+  // Attaches late; expects that everything launched from then on is recorded.
   void ExpectAllAfterLateAttach(std::vector<std::string> command,
                                 const std::string& runtime) {
     auto child = StartProgram(std::move(command), Runtime(runtime));
@@ -144,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
                             {"--device-ring", "--batches", "3", "--broadcast"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// Packets that run others outside of the ring are not followed: that they were there is
-// said, and all else is recorded.
+// Packets that run others outside the ring are not followed: they are counted as
+// unseen, and everything else is recorded.
 TEST_F(NewerRuntimeTest, JumpsAreCounted) {
   const std::vector<std::string> command = {"hsa_newer", "-n", "100", "--jumps", "7"};
   ExpectNative(command, "752");
@@ -164,9 +164,9 @@ TEST_F(NewerRuntimeTest, JumpsAreCounted) {
   EXPECT_EQ(process.account.untimed(), 0u);
 }
 
-// Beside the ring of such a queue there is another one, in which firmware is told what a
-// signal wakes. A signal of ours would be in one of them only, so dispatches without a
-// signal of the program's have no times.
+// Beside the ring of such a queue there is a second one, which tells the firmware what
+// a signal wakes. A signal of the collector's would be in one of them only, so
+// dispatches without a signal of the program's own have no times.
 TEST_F(NewerRuntimeTest, QueuesWithMetadataGetNoSignals) {
   const std::vector<std::string> command = {"hsa_newer", "-n", "200", "--clusters",
                                             "--own-signals"};
@@ -191,8 +191,8 @@ TEST_F(NewerRuntimeTest, QueuesWithMetadataGetNoSignals) {
   EXPECT_EQ(process.account.packets_unseen(), 0u);
 }
 
-// A tool that came before a late attach puts the tables back all the time: the program goes
-// on, and what is not recorded meanwhile is no success.
+// A tool that came before a late attach keeps restoring the tables: the program runs
+// on, and if dispatches are not recorded meanwhile, the attach is not a success.
 TEST_F(NewerRuntimeTest, TablesThatAreRestored) {
   const char* restores = getenv("ROCATTACH_RESTORES");
   auto child = StartProgram({"hsa_newer", "-t", "4", "-n", "300", "--restores",
@@ -211,15 +211,15 @@ TEST_F(NewerRuntimeTest, TablesThatAreRestored) {
   const uint64_t recorded = Named(process, "accumulate");
   EXPECT_GT(recorded, 0u);
   const auto made = static_cast<uint64_t>(Printed(target.output, "after"));
-  // Each thread may be at one of its other dispatches when the tables are restored first.
+  // Each thread may be at one of its other dispatches when tables are first restored.
   constexpr uint64_t kThreads = 4;
   EXPECT_LE(recorded + lost, made + kThreads);
-  // What follows the last time is neither recorded nor counted, if the program ends before
-  // our functions are back.
+  // Dispatches after the last restoration are neither recorded nor counted if the
+  // program ends before the collector's functions are back.
   EXPECT_EQ(attacher.exited_with(0), recorded == made) << attacher.errors;
 }
 
-// And queues are destroyed while nobody sees it: their memory is not read.
+// Queues are also destroyed while the hooks are missing: their memory is not read.
 TEST_F(NewerRuntimeTest, QueuesThatAreDestroyedWhileTablesAreRestored) {
   auto child = StartProgram(
       {"hsa_newer", "-t", "4", "-n", "300", "--restores", "100", "--unseen"},
@@ -236,16 +236,16 @@ TEST_F(NewerRuntimeTest, QueuesThatAreDestroyedWhileTablesAreRestored) {
   EXPECT_GT(recording.processes[0].account.packets_unseen(), 0u);
 }
 
-// The queues that nobody has destroyed are gone with the runtime all the same.
+// Queues that the program has not destroyed are gone with the runtime all the same.
 TEST_F(NewerRuntimeTest, ARuntimeThatLeavesItsTablesAtItsEnd) {
   std::vector<std::string> environment = Runtime("752");
   environment.emplace_back("SIMROCM_RUNTIME_KEEPS_TABLES=1");
   ExpectAllAtWindow({"hsa_newer", "-t", "4", "--counted"}, "752", environment);
 }
 
-// Two programs compute, as the driver says. One rings a queue that nobody has announced,
-// and without the runtime: none of its dispatches is seen, and that is said.
-TEST_F(NewerRuntimeTest, WorkThatNobodySeesIsTold) {
+// According to the driver, two programs compute. One rings a queue that the collector
+// does not know, bypassing the runtime: its dispatches are unseen, which is reported.
+TEST_F(NewerRuntimeTest, UnseenWorkIsReported) {
   const FakeDriver driver;
   driver.AddGpu(1, 100, 3, 0xa);
   WatcherProcess watcher(
@@ -279,7 +279,7 @@ TEST_F(NewerRuntimeTest, WorkThatNobodySeesIsTold) {
   const Recording recording = ReadRecording(watcher.recording());
   EXPECT_EQ(recording.Process(children[0]->pid()).account.unseen_work(), "");
   EXPECT_NE(recording.Process(children[1]->pid()).account.unseen_work(), "");
-  // Who reads the recording is told as well.
+  // The report of the recording says so as well.
   const Finished report =
       Child({ClientPath(), "report", "--json", watcher.recording()}).Wait();
   EXPECT_THAT(report.output, HasSubstr("used GPUs in ways that are not recorded"));

@@ -1,7 +1,7 @@
-// Processes that have a profiler in them already: a library with a visible
-// rocprofiler_configure, as every ROCm build of PyTorch is one. Each is run natively,
-// with that tool alone, and with the watcher beside it: both must have recorded all of
-// it, and neither the program nor the tool may notice the watcher.
+// Processes that already have a profiler in them: a library with a visible
+// rocprofiler_configure, as in every ROCm build of PyTorch. Each is run natively, with
+// that tool alone, and with the service as well: then both must have recorded
+// everything, and the service must affect neither the program nor the tool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,12 +18,21 @@
 #include "tests/integration/simrocm/other_tool_report.h"
 #include "tests/integration/watch/harness.h"
 
+// The build has no HIP programs without hipcc; in CI that is an error.
+#define SKIP_WITHOUT_HIP()                                   \
+  do {                                                       \
+    if (!std::filesystem::exists(TargetPath("hip_busy"))) {  \
+      if (getenv("CI") != nullptr) FAIL() << "no hipcc";     \
+      GTEST_SKIP() << "no hipcc; scripts/setup installs it"; \
+    }                                                        \
+  } while (false)
+
 namespace rocattach::testing_support {
 namespace {
 
 using testing::HasSubstr;
 
-// How the SDK of the process sees queues.
+// The way in which the SDK of the process sees queues.
 enum class Mode { kIntercept, kInline };
 
 std::string ModeName(const testing::TestParamInfo<Mode>& info) {
@@ -36,7 +45,7 @@ struct Outcome {
   OtherToolReport report;
 };
 
-// 10,000 starts and stops, or what the machine has time for.
+// Number of starts and stops: 10,000 in full, otherwise what the machine has time for.
 uint64_t Switches(uint64_t reduced) {
   const char* full = getenv("ROCATTACH_TEST_SWITCHES");
   return full != nullptr ? std::strtoull(full, nullptr, 10) : reduced;
@@ -48,7 +57,7 @@ class OtherTool : public testing::Test {
 
   std::string Done() const { return directory_.path() + "/done"; }
 
-  // The program with the tool in it; `words` of OTHER_TOOL.
+  // Runs the program with the tool in it; `words` is the value of OTHER_TOOL.
   Outcome Run(const std::string& words, Mode mode, std::vector<std::string> target,
               std::vector<std::string> environment = {}) {
     const std::string report = directory_.path() + "/report";
@@ -58,8 +67,8 @@ class OtherTool : public testing::Test {
     std::vector<std::string> command = {SimrocmRunPath(), "--preload", OTHER_TOOL};
     if (mode == Mode::kInline) command.push_back("--interposition");
     command.insert(command.end(), target.begin(), target.end());
-    // A GPU that takes packets before their doorbell is rung, as the simulated one does
-    // after a while, would run some past everybody when the machine is crowded.
+    // Otherwise the simulated GPU takes a packet after a while without its doorbell: on
+    // a busy machine, some would pass that neither tool has seen.
     environment.insert(environment.end(),
                        {"SIMGPU_UNRUNG_NS=1000000000", "OTHER_TOOL=" + words,
                         "OTHER_TOOL_OUTPUT=" + report, "OTHER_TOOL_DONE=" + Done()});
@@ -74,7 +83,7 @@ class OtherTool : public testing::Test {
   ExecutableDirectory directory_;
 };
 
-// The program ran to its end as if nobody were there.
+// Expects that the program ran to its end as if it were alone.
 void ExpectRight(const Outcome& outcome) {
   ASSERT_TRUE(outcome.program.exited_with(0))
       << outcome.program.status << outcome.program.output << outcome.program.errors;
@@ -82,7 +91,7 @@ void ExpectRight(const Outcome& outcome) {
   EXPECT_THAT(outcome.program.output, HasSubstr("result=ok"));
 }
 
-// What the tool says is sound, whatever it was switched to record.
+// Expects a consistent report of the tool, whatever it was switched to record.
 void ExpectSound(const OtherToolReport& report) {
   ASSERT_TRUE(report.complete);
   EXPECT_EQ(report.Total("dropped"), 0u);
@@ -96,7 +105,7 @@ double MeanNs(const OtherToolReport::Sums& sums) {
   return static_cast<double>(sums.ns) / static_cast<double>(sums.count);
 }
 
-// The program's HSA calls, but for those that it makes until something happens.
+// The program's HSA calls, except for those that it repeats until something happens.
 std::map<std::string, uint64_t> CallsOfFixedNumber(const OtherToolReport& report) {
   std::map<std::string, uint64_t> calls = report.calls;
   std::erase_if(calls, [](const auto& call) {
@@ -106,7 +115,7 @@ std::map<std::string, uint64_t> CallsOfFixedNumber(const OtherToolReport& report
   return calls;
 }
 
-// Two runs of the same program: what the tool recorded is the same, but for times.
+// Expects that the tool recorded the same in two runs of a program, except for times.
 void ExpectSame(const OtherToolReport& with_us, const OtherToolReport& alone) {
   ASSERT_EQ(with_us.dispatches.size(), alone.dispatches.size());
   for (const auto& [key, sums] : alone.dispatches) {
@@ -114,7 +123,7 @@ void ExpectSame(const OtherToolReport& with_us, const OtherToolReport& alone) {
     const OtherToolReport::Sums& ours = with_us.dispatches.at(key);
     EXPECT_EQ(ours.count, sums.count) << "queue " << key.first;
     EXPECT_EQ(ours.timed, sums.timed) << "queue " << key.first;
-    // The simulated GPU's clock: each kernel lasts what was set.
+    // By the simulated GPU's clock, each kernel lasts as long as was set.
     EXPECT_NEAR(MeanNs(ours), MeanNs(sums), 0.04 * MeanNs(sums));
   }
   ASSERT_EQ(with_us.copies.size(), alone.copies.size());
@@ -138,7 +147,7 @@ size_t CopiesByKernels(const RecordedProcess& process) {
       }));
 }
 
-// Every dispatch and copy of the program is recorded, once and with its times.
+// Expects that every dispatch and copy of the program is recorded, once and with times.
 void ExpectFullRecord(const RecordedProcess& process, const Finished& program) {
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
       << process.verdict.detail();
@@ -180,8 +189,8 @@ void ExpectFullRecord(const RecordedProcess& process, const Finished& program) {
 
 class OtherToolIn : public OtherTool, public testing::WithParamInterface<Mode> {
  protected:
-  // The three runs of a program whose work is given: what it prints, what the tool
-  // recorded, and what we did.
+  // Runs a program with a fixed amount of work three times, and compares its output,
+  // the tool's report and the recording.
   void CompareThreeRuns(const std::string& words,
                         const std::vector<std::string>& program,
                         const std::vector<std::string>& options = {"--auto"}) {
@@ -225,7 +234,7 @@ TEST_P(OtherToolIn, BothRecordPacketsWithoutSignals) {
 }
 
 TEST_P(OtherToolIn, BothRecordAHipProgram) {
-  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  SKIP_WITHOUT_HIP();
   CompareThreeRuns("dispatch copy", {"hip_busy", "-n", "1500", "-t", "3"});
 }
 
@@ -244,14 +253,14 @@ TEST_P(OtherToolIn, AToolThatTracesNothing) {
   CompareThreeRuns("idle", {"hsa_busy", "-n", "2000", "--copies", "10"});
 }
 
-// An intercept queue of ours below interposition would be one that nobody ever rings.
-TEST_P(OtherToolIn, InterceptQueuesWereAskedFor) {
+// Below interposition, no doorbell of the collector's intercept queue would be rung.
+TEST_P(OtherToolIn, BothRecordIfInterceptQueuesAreRequested) {
   CompareThreeRuns("dispatch copy", {"hsa_busy", "-n", "1000", "-t", "2"},
                    {"--auto", "--capture", "intercept"});
 }
 
-// All its dispatches share one signal, of whose times neither can know whose they are.
-TEST_P(OtherToolIn, TheRuntimeGoesAndComesAgain) {
+// All its dispatches share one signal, so neither knows which one its times are for.
+TEST_P(OtherToolIn, TheRuntimeShutsDownAndStartsAgain) {
   constexpr uint64_t kDispatches = 5 * 200;
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
@@ -268,7 +277,7 @@ TEST_P(OtherToolIn, TheRuntimeGoesAndComesAgain) {
   EXPECT_EQ(process.account.packets_unseen(), 0u);
 }
 
-// The tool starts and stops all the time while queues are busy.
+// The tool keeps starting and stopping while queues are busy.
 TEST_P(OtherToolIn, StartsAndStopsOnBusyQueues) {
   const uint64_t switches = Switches(800);
   const std::string words = "dispatch copy switches=" + std::to_string(switches) +
@@ -287,7 +296,7 @@ TEST_P(OtherToolIn, StartsAndStopsOnBusyQueues) {
 }
 
 TEST_P(OtherToolIn, StartsAndStopsInABusyHipProgram) {
-  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  SKIP_WITHOUT_HIP();
   const uint64_t switches = Switches(300);
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
@@ -317,7 +326,7 @@ TEST_F(OtherTool, TheReportNamesIt) {
                         OTHER_TOOL));
 }
 
-// Sessions that need rocprofiler-sdk, which looks for its tools once.
+// Sessions that need rocprofiler-sdk, which looks for tools only once.
 class OtherToolCounters : public OtherTool {
  protected:
   void SetUp() override {
@@ -330,7 +339,7 @@ class OtherToolCounters : public OtherTool {
     return {"--auto", "--kfd-topology", directory_.path(), "--session-wait-msec",
             "10000",  "--pmc",          "SQ_WAVES"};
   }
-  // All of the program's dispatches are there, without counters, and it is said why.
+  // Expects all of the program's dispatches, without counters, and the reason for that.
   static void ExpectRefused(const RecordedProcess& process, const Finished& program,
                             const std::string& why) {
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
@@ -347,7 +356,7 @@ class OtherToolCounters : public OtherTool {
   }
 };
 
-// Nothing has asked for tools before hsa_init: the SDK takes both.
+// Nothing makes the SDK look for tools before hsa_init, so it takes both.
 TEST_F(OtherToolCounters, AnHsaProgramIsCounted) {
   WatcherProcess watcher(Counting());
   ASSERT_TRUE(watcher.ready());
@@ -360,9 +369,9 @@ TEST_F(OtherToolCounters, AnHsaProgramIsCounted) {
   EXPECT_FALSE(process.counters.empty());
 }
 
-// HIP 6 has, with the program's first code object.
+// HIP 6 makes the SDK look for tools before, with the program's first code object.
 TEST_F(OtherToolCounters, AHipProgramCannotBeCounted) {
-  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  SKIP_WITHOUT_HIP();
   const std::vector<std::string> program = {"hip_busy", "-n", "200"};
   const Outcome alone = Run("dispatch copy", Mode::kIntercept, program);
   ExpectRight(alone);
@@ -378,9 +387,9 @@ TEST_F(OtherToolCounters, AHipProgramCannotBeCounted) {
                 "rocprofiler-sdk took its tools before hsa_init");
 }
 
-// Without another tool it is in time.
+// Without another tool, the collector is in time.
 TEST_F(OtherToolCounters, AHipProgramAloneIsCounted) {
-  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  SKIP_WITHOUT_HIP();
   WatcherProcess watcher(Counting());
   ASSERT_TRUE(watcher.ready());
   Child child({SimrocmRunPath(), TargetPath("hip_busy"), "-n", "200"});
@@ -405,7 +414,7 @@ TEST_F(OtherToolCounters, ARegisterThatIsSwitchedOff) {
                 "ROCPROFILER_REGISTER_ENABLED");
 }
 
-// Another library has brought rocprofiler-register, which the runtime does not know.
+// Another library has loaded rocprofiler-register, which the runtime does not know.
 TEST_F(OtherToolCounters, ARuntimeThatDoesNotRegister) {
   const std::string libraries =
       std::filesystem::path(SimrocmRunPath()).parent_path() / "lib";

@@ -43,7 +43,7 @@ TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
   setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=abc%20def", 1);
   WatcherProcess watcher({"--auto", "--otlp-endpoint", url_, "--otlp-interval", "0.2"});
   ASSERT_TRUE(watcher.ready());
-  // It is refused, and tried again.
+  // The first push is refused, and is tried again.
   ASSERT_TRUE(Eventually([&] { return !receiver_->Requests().empty(); }));
   Child target(command, job);
   const Finished finished = target.Wait();
@@ -51,14 +51,14 @@ TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
   EXPECT_EQ(finished.errors, native.errors);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 
-  // The last push was accepted; what the receiver prints of it may follow.
+  // The last push was accepted; the receiver's line about it may come later.
   std::vector<Json> requests;
   ASSERT_TRUE(Eventually([&] {
     requests = receiver_->Requests();
     return !requests.empty() && requests.back().at("accepted").get<bool>();
   }));
   EXPECT_EQ(requests[0].at("accepted"), false);
-  std::map<std::string, Json> metrics;  // the last of each name, of the process
+  std::map<std::string, Json> metrics;  // by name, the last for the process
   Json attributes;
   for (const Json& request : requests) {
     EXPECT_EQ(request.at("path"), "/v1/metrics");

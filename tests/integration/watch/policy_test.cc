@@ -1,4 +1,4 @@
-// Who is attached to and who is left alone, and what the command line promises.
+// Processes that are attached to or passed, and what the documented options do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ class PolicyTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 
-  // Runs one target under a watcher with these arguments; its verdict.
+  // Runs one target under a service with these arguments; returns its verdict.
   v1::WindowEvent VerdictWith(std::vector<std::string> arguments) {
     WatcherProcess watcher(std::move(arguments));
     EXPECT_TRUE(watcher.ready());
@@ -59,7 +59,7 @@ TEST_F(PolicyTest, DryRunTellsWhatThePolicyWouldSay) {
   EXPECT_NE(verdict.detail().find("--deny"), std::string::npos) << verdict.detail();
 }
 
-// Nothing is held, so no process is held or attached; the processes do not notice.
+// No process is held, so none is attached to, and the processes are not affected.
 TEST_F(PolicyTest, NoHoldAtAll) {
   v1::WindowEvent verdict = VerdictWith({"--auto", "--hold", "none"});
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED);
@@ -90,7 +90,7 @@ TEST_F(PolicyTest, ProcessGlobs) {
             v1::WINDOW_STATE_PASSED);
 }
 
-// -p names a process that runs already, with or without its runtime, and no other one.
+// -p names a running process, whether its runtime has started or not, and no other one.
 TEST_F(PolicyTest, AProcessByItsNumber) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "30"});
   EXPECT_TRUE(native.exited_with(0)) << native.errors;
@@ -98,7 +98,7 @@ TEST_F(PolicyTest, AProcessByItsNumber) {
   const std::string go = directory.path() + "/go";
   Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-file", go}),
                {.dies_with_us = true});
-  // Its messages, as they come.
+  // The service's messages can be read as they come.
   Child watcher({"bash", "-c", "exec \"$0\" \"$@\" 2>&1", WatcherPath(), "--auto",
                  "--hold-timeout-msec", "10000", "-p", std::to_string(target.pid()),
                  "--collector", CollectorPath(), "-d", directory.path(), "-o", "run"},
@@ -110,7 +110,7 @@ TEST_F(PolicyTest, AProcessByItsNumber) {
   std::ofstream(go).put('\n');
   const Finished end = target.Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
-  // It ends with the last process that it was for.
+  // The service ends with the last process that it was started for.
   const Finished watched = watcher.Wait();
   EXPECT_TRUE(watched.exited_with(0)) << watched.output;
   const Recording recording = ReadRecording(directory.path() + "/run.rwa");
@@ -119,7 +119,7 @@ TEST_F(PolicyTest, AProcessByItsNumber) {
       << watched.output;
 }
 
-// The service sees what the group's processes do, and nothing of others.
+// The service sees the group's processes, and no others.
 TEST_F(PolicyTest, OnlyProcessesOfAControlGroup) {
   const char* own = getenv("ROCATTACH_CGROUP");
   if (own == nullptr) GTEST_SKIP() << "needs a writable control group (cgroup v2)";
@@ -154,7 +154,7 @@ TEST_F(PolicyTest, OnlyProcessesOfAControlGroup) {
   EXPECT_TRUE(Eventually([&] { return rmdir(group.c_str()) == 0; }));
 }
 
-TEST_F(PolicyTest, AControlGroupThatIsNone) {
+TEST_F(PolicyTest, AMissingControlGroupIsAnError) {
   Finished missing = Child({WatcherPath(), "--auto", "--hold-timeout-msec", "10000",
                             "--cgroup", "/no/such/group"})
                          .Wait();
@@ -201,7 +201,7 @@ TEST_F(PolicyTest, OneUserOnly) {
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_PASSED);
   EXPECT_NE(verdict.detail().find("--uid 12345"), std::string::npos)
       << verdict.detail();
-  // The kernel knew: it was not held for the service to find out.
+  // The kernel side decided this: the process was not held for the service's decision.
   EXPECT_EQ(verdict.mode(), v1::WINDOW_MODE_DENIED);
 }
 
@@ -243,7 +243,7 @@ TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
   EXPECT_EQ(process.dispatches.size(), 7u);
 }
 
-// The service for the command that is to follow.
+// The start of a command line in which the service runs a command, to be appended.
 std::vector<std::string> WatchOfCommand(const std::string& directory) {
   return {WatcherPath(),
           "--auto",
@@ -259,8 +259,8 @@ std::vector<std::string> WatchOfCommand(const std::string& directory) {
           "--"};
 }
 
-// With a command only its own processes count, whatever else runs on the machine: that
-// is counted, and said nowhere else.
+// With a command, only the command's own processes are recorded, whatever else runs on
+// the machine: other windows are counted, and reported nowhere else.
 TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
   ExecutableDirectory directory;
   const std::string up = directory.path() + "/up", go = directory.path() + "/go";
@@ -271,7 +271,8 @@ TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
                              Quoted(TargetPath("hsa_dispatch")) + " -n 4; exit 7";
   for (const std::string& word : OnSimgpu({"sh", "-c", script})) words.push_back(word);
   Child watcher(words);
-  while (access(up.c_str(), F_OK) != 0) usleep(10'000);
+  ASSERT_TRUE(Eventually([&] { return access(up.c_str(), F_OK) == 0; }))
+      << "the command was not started: " << watcher.PollOutput();
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "10"}).exited_with(0)) << "a stranger";
   std::ofstream(go) << "go";
   Finished result = watcher.Wait();
@@ -294,8 +295,8 @@ TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
   EXPECT_EQ(told, 2u) << result.errors;
 }
 
-// A service that completes its output attaches to nothing any more; what others start
-// meanwhile is still none of its business.
+// A service that is completing its output no longer attaches; processes that others
+// start meanwhile are still not reported.
 TEST_F(PolicyTest, StrangersAtTheEndOfTheCommandAreNotReported) {
   std::atomic<bool> done = false;
   std::vector<std::thread> strangers;
@@ -321,7 +322,7 @@ TEST_F(PolicyTest, StrangersAtTheEndOfTheCommandAreNotReported) {
   for (std::thread& stranger : strangers) stranger.join();
 }
 
-// The recording ends with the time; the command is not harmed, and its status counts.
+// The recording ends with the duration; the command runs on, and its status counts.
 TEST_F(PolicyTest, ACommandThatOutlivesTheDuration) {
   ExecutableDirectory directory;
   std::vector<std::string> words = {WatcherPath(),

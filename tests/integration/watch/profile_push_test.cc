@@ -1,4 +1,4 @@
-// Profiles are pushed to a receiver that reads them with a reader of others.
+// Profiles are pushed to a receiver that reads them with a third-party library.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
   EXPECT_EQ(finished.errors, native.errors);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 
-  // What the receiver prints of the last push may follow.
+  // The receiver's line about the last push may come later.
   const int64_t dispatches = Reported(finished.output, "dispatches");
   std::map<std::string, int64_t> by_kernel;
   int64_t sum = 0, time_ns = 0, bytes = 0;
@@ -79,7 +79,7 @@ TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
   EXPECT_EQ(by_kernel["increment"], Reported(finished.output, "increment"));
   EXPECT_EQ(bytes, Reported(finished.output, "bytes"));
   EXPECT_GT(time_ns, 0);
-  // The first one was refused, and came again.
+  // The first push was refused, and sent again.
   ASSERT_GE(requests.size(), 2u);
   EXPECT_EQ(requests[0].at("accepted"), false);
   for (const Json& request : requests) {

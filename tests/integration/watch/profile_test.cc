@@ -1,5 +1,5 @@
 // rocattach profile: the commands of ROCm's compute profiler, on a command and on a
-// running process. Counters are those of the simulated SDK.
+// running process. Counters come from the simulated SDK.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ class ProfileTest : public SessionsTest {
         << "simd_count 416\ngfx_target_version 90010\ndevice_id 29711\n";
   }
 
-  // As a user types it in the test's directory.
+  // The command line as a user types it in the test's directory.
   std::vector<std::string> Profile(std::vector<std::string> words) const {
     std::vector<std::string> command = {"env",
                                         "-C",
@@ -56,7 +56,7 @@ class ProfileTest : public SessionsTest {
     return command;
   }
 
-  // A program that has used the GPU for a while and goes on until it is told.
+  // Starts a program that has used the GPU for a while, and goes on until Finish().
   std::unique_ptr<Child> StartBusy() {
     std::filesystem::remove(directory_.path() + "/go");
     std::filesystem::remove(directory_.path() + "/ready");
@@ -68,7 +68,7 @@ class ProfileTest : public SessionsTest {
         [&] { return std::filesystem::exists(directory_.path() + "/ready"); }));
     return target;
   }
-  // It has taken no harm.
+  // Ends the program; expects that it is unharmed.
   void Finish(Child* target) {
     std::ofstream(directory_.path() + "/go").put('\n');
     const Finished end = target->Wait();
@@ -106,7 +106,7 @@ TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
   ASSERT_GT(process.plans.begin()->second.architectures_size(), 0);
   EXPECT_GT(process.plans.begin()->second.architectures(0).passes_size(), 1);
   EXPECT_GT(process.counters.size(), 200u);
-  // What rocprof-compute analyzes: a row for each counter of a dispatch.
+  // The input of `rocprof-compute analyze`: a row for each counter of a dispatch.
   EXPECT_THAT(end.errors, HasSubstr("rocprof-compute analyze -p workloads/"));
   const std::string folder =
       std::filesystem::path(Workload("try_live_attach_detach")).parent_path();
@@ -114,7 +114,7 @@ TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
   std::string line;
   std::getline(rows, line);
   EXPECT_THAT(line, HasSubstr("Counter_Name,Counter_Value"));
-  std::map<std::string, size_t> counters;  // of each dispatch
+  std::map<std::string, size_t> counters;  // number for each dispatch
   while (std::getline(rows, line)) {
     if (absl::StrContains(line, "_sum\"")) continue;
     const std::vector<std::string> cells = absl::StrSplit(line, ',');
@@ -139,8 +139,8 @@ TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
               HasSubstr("iteration_multiplexing: kernel"));
 }
 
-// The three numbers of the documentation of ROCm's compute profiler: each has counters
-// of its own, and one pass holds them.
+// The three metric numbers in the documentation of ROCm's compute profiler: each has
+// counters of its own, and all fit into one pass.
 TEST_F(ProfileTest, MetricsByNumberTakeOnePass) {
   const Finished end =
       Child(OfCommand({"-n", "metrics", "-b", "3.1.1", "4.1.1", "5.1.1"})).Wait();
@@ -178,14 +178,14 @@ TEST_F(ProfileTest, TheCommandsStatusIsKept) {
   EXPECT_TRUE(killed.exited_with(128 + SIGKILL)) << killed.errors;
   const Finished none = Child(Profile({"-n", "none", "--", "/nonexistent/app"})).Wait();
   EXPECT_TRUE(none.exited_with(127)) << none.errors;
-  // It succeeds, but there is nothing of it.
+  // The command succeeds, but nothing was recorded.
   const Finished idle = Child(Profile({"-n", "idle", "--", "true"})).Wait();
   EXPECT_TRUE(idle.exited_with(1)) << idle.errors;
   EXPECT_THAT(idle.errors, HasSubstr("no process has used a GPU"));
 }
 
-// rocprofiler-sdk cannot be added to it any more. It is recorded, and the lack of
-// counters is no success.
+// rocprofiler-sdk can no longer be added to the process. It is recorded, but a lack of
+// counters is not a success.
 TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
   const auto target = StartBusy();
   for (const char* name : {"first", "again"}) {
@@ -209,7 +209,7 @@ TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
   Finish(target.get());
 }
 
-// Before its first use of the GPU there is time for the SDK.
+// Before the process first uses the GPU, the SDK can still be loaded.
 TEST_F(ProfileTest, AProcessThatIsWaitedForHasCounters) {
   const std::string go = directory_.path() + "/go";
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "200", "--wait-file", go}),
@@ -217,7 +217,7 @@ TEST_F(ProfileTest, AProcessThatIsWaitedForHasCounters) {
   std::vector<std::string> command =
       Profile({"-n", "waited", "-b", "3.1.1", "4.1.1", "5.1.1", "--wait",
                "--attach-pid", std::to_string(target.pid())});
-  // Its messages, as they come.
+  // The command's messages can be read as they come.
   command.insert(command.begin(), {"bash", "-c", "exec \"$0\" \"$@\" 2>&1"});
   Child profile(command, {.dies_with_us = true});
   ASSERT_TRUE(Eventually([&] {

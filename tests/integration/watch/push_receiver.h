@@ -1,4 +1,4 @@
-// A server for pushes, which decodes them with a library that is not ours.
+// A server for pushes, which decodes them with a third-party library.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_PUSH_RECEIVER_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_PUSH_RECEIVER_H_
 
@@ -21,7 +21,7 @@ namespace rocattach::testing_support {
 
 class PushReceiver {
  public:
-  // Whether these files of the folder of oracles are there, and a program to run them.
+  // True if these files exist in the folder of oracles, and there is node to run them.
   static bool HasOracles(const std::string& oracles,
                          const std::vector<std::string>& files) {
     for (const std::string& file : files) {
@@ -31,7 +31,7 @@ class PushReceiver {
     return system("command -v node >/dev/null") == 0;
   }
 
-  // `program` prints its port in one line, and then each push as an object.
+  // `program` prints its port on one line, and then each push as a JSON object.
   PushReceiver(const std::string& program, const std::string& oracles)
       : child_({"node", program, oracles}, Dies()) {
     EXPECT_TRUE(Eventually(
@@ -42,7 +42,7 @@ class PushReceiver {
   ~PushReceiver() { Kill(); }
 
   const std::string& url() const { return url_; }
-  // What has arrived so far.
+  // The pushes that have arrived so far.
   std::vector<nlohmann::json> Requests() {
     std::vector<nlohmann::json> requests;
     const std::string output = child_.PollOutput();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real recording, with everything that a process can be asked for, read by the Python
-module and by `rocattach dump --json`; and what is left of it after damage.
+"""A real recording, with every kind of data that can be requested, read by the Python
+module and by `rocattach dump --json`; also damaged copies of the recording.
 
 usage: python_reader_test.py SOURCE_DIRECTORY BUILD_DIRECTORY
 """

@@ -1,4 +1,4 @@
-// Recordings of days: split files, deleted files, and a disk that is full for a while.
+// Recordings of several days: split files, deleted files, and a disk full for a while.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::vector<std::string> FilesIn(const std::string& directory,
   return files;
 }
 
-// Takes all the room that is left.
+// Fills up the file system.
 void Fill(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   ASSERT_GE(fd, 0) << strerror(errno);
@@ -96,7 +96,7 @@ TEST_F(RotationTest, AProcessIsInSeveralFilesAndNothingIsMissing) {
   EXPECT_EQ(indexed, dispatches);
 }
 
-TEST_F(RotationTest, TheOldestFilesGo) {
+TEST_F(RotationTest, TheOldestFilesAreDeleted) {
   WatcherProcess watcher({"--auto", "--rotate-size", "64K", "--keep-files", "2"});
   ASSERT_TRUE(watcher.ready());
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "3000", "-t", "2", "--rounds", "20",
@@ -131,7 +131,7 @@ TEST_F(RotationTest, AFullDiskPausesRecordingAndNothingElse) {
     EXPECT_TRUE(end.exited_with(0));
     EXPECT_EQ(Reported(end.output, "dispatches"), 50u * 200);
     EXPECT_EQ(end.errors, "");
-    // What was lost makes the recording incomplete.
+    // Losses make the recording incomplete.
     EXPECT_TRUE(watcher.Stop().exited_with(1));
     const auto paused = watcher.Events("recording_paused");
     ASSERT_FALSE(paused.empty());

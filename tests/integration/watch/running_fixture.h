@@ -1,5 +1,5 @@
-// Programs that have been running for a while, without any variable set and without a
-// watcher, and are compared with what they count themselves.
+// Programs that have been running for a while, with no variable set and no service
+// running. Their recordings are compared with the programs' own counts.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_RUNNING_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_RUNNING_FIXTURE_H_
 
@@ -30,7 +30,7 @@ class AttachRunningTest : public testing::Test {
     arguments.insert(arguments.begin(), "hip_late");
     return StartProgram(std::move(arguments), std::move(environment));
   }
-  // The same with another program that changes what it launches.
+  // The same for another program that can change what it launches.
   std::unique_ptr<Child> StartProgram(std::vector<std::string> command,
                                       std::vector<std::string> environment = {}) {
     std::filesystem::remove(Path("go"));
@@ -38,7 +38,7 @@ class AttachRunningTest : public testing::Test {
     EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
     return target;
   }
-  // The same without waiting: it is ready when there is such a file.
+  // The same without waiting: the program is ready when the file `ready` exists.
   std::unique_ptr<Child> Launch(std::vector<std::string> command,
                                 const std::string& ready,
                                 std::vector<std::string> environment = {}) {
@@ -46,8 +46,8 @@ class AttachRunningTest : public testing::Test {
     command.insert(command.end(), {"--until", Path("go"), "--ready", Path(ready)});
     command = OnSimgpu(command);
     if (in_container_) command = WithoutCollector(command);
-    // On a crowded machine a thread may lose the processor between its packet and its
-    // doorbell for longer than the simulated GPU is patient: such packets have no times.
+    // On a busy machine a thread may be delayed between its packet and its doorbell for
+    // longer than the simulated GPU waits for the doorbell: such packets have no times.
     environment.insert(environment.begin(), "SIMGPU_UNRUNG_NS=5000000000");
     return std::make_unique<Child>(
         command,
@@ -58,7 +58,7 @@ class AttachRunningTest : public testing::Test {
     return directory_.path() + "/" + name;
   }
 
-  // Runs the target, attaches, lets it change, and waits for both ends.
+  // Runs the target, attaches, lets the target change, and waits for both to end.
   RecordedProcess AttachOnce(std::vector<std::string> arguments, Finished* target,
                              Finished* attacher) {
     arguments.insert(arguments.begin(), "hip_late");
@@ -88,8 +88,8 @@ class AttachRunningTest : public testing::Test {
     return count;
   }
 
-  // The target was entered late and did well, and all that it launched after the change
-  // is recorded.
+  // Expects that the target was entered late and succeeded, and that everything it
+  // launched after the change is recorded.
   static void ExpectExact(const RecordedProcess& process, const Finished& target,
                           const Finished& attacher,
                           const std::string& before = "Before",
@@ -97,7 +97,7 @@ class AttachRunningTest : public testing::Test {
     EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
     ExpectComplete(process, target, attacher, before, after);
   }
-  // The same however it was entered.
+  // The same, however the target was entered.
   static void ExpectComplete(const RecordedProcess& process, const Finished& target,
                              const Finished& attacher,
                              const std::string& before = "Before",

@@ -1,6 +1,6 @@
-// Processes that are out of the ordinary: each is compared with a run that nobody
-// watches. It prints the same, ends the same, and what could not be done has a verdict
-// that says why.
+// Processes that are out of the ordinary. Each is compared with a run without a
+// service: it prints the same and ends in the same way, and if it could not be attached
+// to, its verdict says why.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Finished RunToEnd(const std::vector<std::string>& command) {
   return Child(command).Wait();
 }
 
-// Without the only word that differs from run to run.
+// The output without the rate, the only word that differs from run to run.
 std::string WithoutRate(std::string output) {
   for (size_t at = output.find("rate="); at != std::string::npos;
        at = output.find("rate=", at)) {
@@ -49,10 +49,10 @@ void ExpectSame(const Finished& watched, const Finished& native) {
 
 std::vector<std::string> WithLimit(const std::string& limit,
                                    std::vector<std::string> target) {
-  // With one arena only: how many malloc(3) reserves, 64 MiB of address space each,
-  // depends on which threads happen to allocate at once, so that the program by itself
-  // fails now and then (2 of 40 runs on a busy machine) with a limit that it has run
-  // with before.
+  // One arena only: the number of arenas that malloc(3) reserves, each with 64 MiB of
+  // address space, depends on which threads happen to allocate at the same time. So
+  // even natively the program sometimes fails (2 of 40 runs on a busy machine) with a
+  // limit that was sufficient in an earlier run.
   std::vector<std::string> words = {"env", "MALLOC_ARENA_MAX=1", "prlimit", limit};
   for (std::string& word : OnSimgpu(std::move(target)))
     words.push_back(std::move(word));
@@ -62,14 +62,14 @@ std::vector<std::string> WithLimit(const std::string& limit,
 struct LimitCase {
   const char* name;
   const char* option;  // of prlimit(1)
-  // Tried in this order: the first with which the program works on its own.
+  // Tried in this order; the first with which the program succeeds natively is used.
   std::vector<uint64_t> values;
   bool always_refused;
 };
 
 class LimitTest : public SafetyTest, public testing::WithParamInterface<LimitCase> {};
 
-// A limit that leaves the program alone, and would not leave the collector alone.
+// A limit that does not affect the program, but would affect the collector.
 TEST_P(LimitTest, IsCheckedBeforeItStrikes) {
   if (IsSkipped() || HasFatalFailure()) return;
   const LimitCase& test = GetParam();
@@ -123,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
                     LimitCase{"Stack", "--stack", {8 << 20}, false}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// Runs a program that has one process natively and with the service, which it must not
-// notice; what was recorded of it.
+// Runs a program with one process natively and with the service, expects the same
+// result, and returns the recorded process.
 RecordedProcess RecordOne(const char* hold, const std::vector<std::string>& command) {
   const Finished native = RunToEnd(command);
   EXPECT_TRUE(native.exited_with(0)) << native.output << native.errors;
@@ -137,12 +137,12 @@ RecordedProcess RecordOne(const char* hold, const std::vector<std::string>& comm
   return recording.processes.empty() ? RecordedProcess() : recording.processes[0];
 }
 
-// The process's number, under which /proc shows nothing of its memory any more.
+// Under the ID of such a process, /proc no longer shows anything of its memory.
 TEST_F(SafetyTest, AProcessWhoseFirstThreadHasExited) {
   const std::vector<std::string> command = OnSimgpu({"hsa_leader_exits"});
   for (const char* hold : {"yielding", "signal"}) {
     const RecordedProcess process = RecordOne(hold, command);
-    // With the signal it may be too fast to be seized.
+    // In hold mode `signal`, the process may be too fast to be seized.
     if (process.verdict.state() == v1::WINDOW_STATE_MISSED) {
       EXPECT_STREQ(hold, "signal") << process.verdict.detail();
       continue;
@@ -162,7 +162,7 @@ struct ShareCase {
 class SharedMemoryTest : public SafetyTest,
                          public testing::WithParamInterface<ShareCase> {};
 
-// One of them is attached, the others are refused, and all go on.
+// One of the processes is attached to, the others are refused, and all run on.
 TEST_P(SharedMemoryTest, OneProcessIsAttached) {
   if (IsSkipped() || HasFatalFailure()) return;
   const std::vector<std::string> command =
@@ -187,7 +187,7 @@ TEST_P(SharedMemoryTest, OneProcessIsAttached) {
     }
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED)
         << process.verdict.detail();
-    // A process that a bare clone has made is no thread of the C library's either.
+    // A process made by a bare clone() is not a thread of the C library, either.
     EXPECT_THAT(process.verdict.reason(),
                 testing::AnyOf(v1::ATTACH_REASON_SHARED_MEMORY,
                                v1::ATTACH_REASON_FOREIGN_THREAD))
@@ -197,7 +197,7 @@ TEST_P(SharedMemoryTest, OneProcessIsAttached) {
   }
   EXPECT_EQ(attached + refused, 3 * rounds);
   if (std::string(GetParam().step_msec) == "0") {
-    // If one that a bare clone has made comes first, none of them can be.
+    // If a process made by a bare clone() comes first, none can be attached to.
     EXPECT_LE(attached, rounds);
   } else {
     EXPECT_EQ(attached, rounds);
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(Starts, SharedMemoryTest,
                                          ShareCase{"AfterEachOther", "30"}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// It runs in its parent's memory, and what is changed there stays.
+// The child runs in its parent's memory, where any change would remain.
 TEST_F(SafetyTest, TheChildOfAVforkIsLeftAlone) {
   const std::vector<std::string> command = OnSimgpu({"hsa_vfork_child"});
   for (const char* hold : {"yielding", "signal"}) {
@@ -266,9 +266,9 @@ TEST_F(SafetyTest, AnInstructionThatCannotCarryAProbeIsNamed) {
   }
 }
 
-// What the kernel refuses is known beforehand. It looks at an instruction when a
-// process has it mapped: this one has. Of instructions behind 0x0f, newer kernels take
-// more than can do the same elsewhere as in their place.
+// Which instructions the kernel refuses is known in advance. It checks an instruction
+// only if a process has it mapped, as this one does. Of those that begin with 0x0f,
+// newer kernels accept more than can be executed out of place with the same effect.
 TEST_F(SafetyTest, TheKernelAgreesAboutInstructions) {
   if (access(kRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRuntime;
   const std::vector<uint8_t> codes[] = {

@@ -1,4 +1,4 @@
-// What a recording has of samples of whole GPUs.
+// Totals of the samples of whole GPUs in a recording.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_SAMPLE_TOTALS_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_SAMPLE_TOTALS_H_
 
@@ -13,7 +13,7 @@
 
 namespace rocattach::testing_support {
 
-// What the samples of one counter say, and over which time.
+// Sum and number of the samples of one counter, and the time that they cover.
 struct SampleTotals {
   double sum = 0;
   size_t count = 0;

@@ -1,8 +1,9 @@
-// Programs that were built with a sanitizer: it has nothing to say about the collector,
-// and they are not entered late where its allocator could not bear that.
+// Programs that were built with a sanitizer: it reports nothing about the collector,
+// and they are not entered late if the sanitizer's allocator would not tolerate that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -27,6 +28,7 @@ class SanitizedTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
     if (access(TargetPath(Program()).c_str(), X_OK) != 0) {
+      if (getenv("CI") != nullptr) FAIL() << Program() << " was not built";
       GTEST_SKIP() << "the compiler has no such sanitizer";
     }
   }
@@ -41,7 +43,7 @@ class SanitizedTest : public testing::TestWithParam<const char*> {
 
 TEST_P(SanitizedTest, NothingIsReported) {
   // The simulated GPU copies in a thread of the process, which ThreadSanitizer would
-  // take for a race of the program, also without us.
+  // report as a race of the program, even without the collector.
   const char* const copies = GetParam() == std::string("thread") ? "0" : "20";
   Finished watched;
   const RecordedProcess process =
@@ -52,7 +54,7 @@ TEST_P(SanitizedTest, NothingIsReported) {
             Reported(watched.output, "copies"));
 }
 
-// Of a program that dispatches until it is told to end.
+// Late attaches to a program that dispatches until End().
 class LateSanitizedTest : public SanitizedTest {
  protected:
   std::string Path(const std::string& name) const {
@@ -117,7 +119,7 @@ TEST_P(LateSanitizedTest, IsPassedByAServiceThatAttachesToAllThatRuns) {
   EXPECT_EQ(windows[0].value("reason", ""), "ATTACH_REASON_SANITIZER") << windows[0];
 }
 
-// It has no shadow of the memory and no allocator of its own.
+// UndefinedBehaviorSanitizer has no shadow memory and no allocator of its own.
 class LateUndefinedTest : public LateSanitizedTest {};
 
 TEST_P(LateUndefinedTest, IsAttachedTo) {

@@ -9,14 +9,14 @@
 namespace rocattach::testing_support {
 namespace {
 
-// Two dispatches of one GPU cannot have the same times and sizes while they are
-// counted one after the other; where they can, they are alike in all that a recording
-// tells of them, and the log's order decides.
+// The GPU, times and size identify a dispatch while dispatches are counted one after
+// another. Otherwise two may have the same key: then a recording shows no difference
+// between them, and the order of the log decides.
 using Key = std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>;
 
 using ByKey = std::multimap<Key, const SimulatedDispatch*>;
 
-// The counters of the pass that a value is of.
+// Names of the counters of the pass that a value belongs to.
 std::multiset<std::string> PassNames(const v1::SessionPlan& plan, uint32_t agent,
                                      uint32_t pass) {
   std::multiset<std::string> names;
@@ -46,7 +46,7 @@ void ExpectValue(const CounterRecord& value, const std::string& name,
       << name;
 }
 
-// Takes the log's entry of a recorded dispatch out of `open`.
+// Removes the log's entry for a recorded dispatch from `open`; null if none matches.
 const SimulatedDispatch* TakeEntry(const RecordedProcess& process,
                                    const rocattach_dispatch& d, ByKey* open) {
   const auto agent = process.agents.find(d.agent_id);
@@ -65,8 +65,8 @@ const SimulatedDispatch* TakeEntry(const RecordedProcess& process,
 using Matched =
     std::map<uint64_t, std::pair<const rocattach_dispatch*, const SimulatedDispatch*>>;
 
-// Every dispatch of the recording, by correlation id, and the log's entry of it. False
-// if one is not in the log.
+// Maps the correlation ID of every dispatch of the recording to the dispatch and its
+// entry in the log. False if one is not in the log.
 bool Match(const RecordedProcess& process, const std::vector<SimulatedDispatch>& log,
            Matched* matched) {
   ByKey open;
@@ -83,7 +83,7 @@ bool Match(const RecordedProcess& process, const std::vector<SimulatedDispatch>&
   return true;
 }
 
-// The values of one dispatch.
+// The counter values of one dispatch.
 struct Seen {
   const CounterRecord* first = nullptr;
   std::multiset<std::string> names;

@@ -1,4 +1,4 @@
-// Compares a recording with what the simulator says that it ran and counted.
+// Compares a recording with what the simulator reports that it ran and counted.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_SESSION_TRUTH_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_SESSION_TRUTH_H_
 
@@ -20,23 +20,23 @@ struct SimulatedDispatch {
   uint64_t start_ns = 0, end_ns = 0;
   bool counted = false;
 };
-// One line of it, if that is what it is.
+// Parses one line of the log; nothing if it is not such a line.
 std::optional<SimulatedDispatch> ParseDispatch(const std::string& line);
 std::vector<SimulatedDispatch> ReadDispatchLog(const std::string& path);
 
-// What the comparison found.
+// Result of the comparison.
 struct Compared {
-  size_t dispatches = 0;  // of the recording, each found in the log
+  size_t dispatches = 0;  // in the recording, each found in the log
   size_t values = 0;
   std::set<uint64_t> counted;            // correlation ids with values
   std::map<uint32_t, size_t> of_kernel;  // counted dispatches, by kernel
   std::set<std::string> counters;        // names with values
 };
 
-// Every dispatch of the recording is one of the log: same GPU, same times, same sizes.
-// Every value is what the simulator counted for just that dispatch, and each counted
-// dispatch has all counters of its pass, once. What the simulator counted is what the
-// recording has values of, if `all`.
+// Expects every dispatch of the recording in the log, with the same GPU, times and
+// sizes. Each value must be what the simulator counted for exactly that dispatch, and
+// each counted dispatch must have each counter of its pass once. If `all`, the
+// recording must have values of every dispatch that the simulator counted.
 Compared ExpectTruth(const RecordedProcess& process,
                      const std::vector<SimulatedDispatch>& log, bool all);
 

@@ -1,4 +1,4 @@
-// Calls of HIP, of markers and of HSA through the real watcher: real HIP programs,
+// Calls of HIP, of markers and of HSA, recorded by the real service: real HIP programs,
 // whose calls the simulated SDK delivers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr int kSteps = 8;
 
 class SessionsApiTest : public SessionsTest {
  protected:
-  // hip_markers under a watcher with these options; its recording.
+  // Runs hip_markers under a service with these options; returns its recording.
   RecordedProcess Record(const std::vector<std::string>& options) {
     WatcherProcess watcher(Watch(options));
     EXPECT_TRUE(watcher.ready());
@@ -78,7 +78,7 @@ TEST_F(SessionsApiTest, EveryCallOfHipAndEveryMarkerOnce) {
       {"roctxMarkA", 1},
       {"roctxRangeStartA", 1},
       {"roctxRangeStop", 1},
-      // The call in which HIP initialised HSA, and with it us: its begin is not seen.
+      // HIP initialised HSA, and so the collector, in this call: its begin is not seen.
       {"hipGetDeviceCount", 0},
   };
   for (const auto& [name, count] : expected) {
@@ -98,7 +98,7 @@ TEST_F(SessionsApiTest, EveryCallOfHipAndEveryMarkerOnce) {
   EXPECT_THAT(dump_, HasSubstr("\"step 3\""));
 }
 
-// A profile is read by them, so they must hold what was called between them.
+// Profiles are read by ranges, so these must enclose the calls made within them.
 TEST_F(SessionsApiTest, RangesEncloseTheirCalls) {
   const RecordedProcess process = Record({"--hip-trace", "--marker-trace"});
   const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
@@ -121,7 +121,7 @@ TEST_F(SessionsApiTest, RangesEncloseTheirCalls) {
   EXPECT_EQ(Calls(process, "roctxRangeStartA").at(0).text, "all steps");
 }
 
-TEST_F(SessionsApiTest, CallsOfHsaKnowTheCallOfHipThatMadeThem) {
+TEST_F(SessionsApiTest, HsaCallsReferToTheHipCallThatMadeThem) {
   const RecordedProcess process = Record({"--hip-trace", "--hsa-trace"});
   std::map<uint64_t, std::string> hip;
   for (const ApiCallRecord& call : process.api_calls) {
@@ -157,7 +157,7 @@ TEST_F(SessionsApiTest, ArgumentsOfEachCall) {
   EXPECT_THAT(dump_, HasSubstr("\"arguments\""));
 }
 
-TEST_F(SessionsApiTest, NothingWithoutBeingAskedFor) {
+TEST_F(SessionsApiTest, RecordsNothingUnlessRequested) {
   const RecordedProcess process = Record({"--backend", "sdk"});
   EXPECT_TRUE(process.api_calls.empty());
   EXPECT_EQ(process.account.api_calls_delivered(), 0u);
@@ -185,7 +185,7 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
     started = (*client)->StartSession(request);
     return started.ok();
   })) << started.status();
-  // HIP takes its time for the first step.
+  // HIP needs a while for the first step.
   EXPECT_TRUE(Eventually([&] { return ReadDispatchLog(log).size() >= 20; }));
   ASSERT_TRUE((*client)->StopSession(started->session()).ok());
   const Finished result = target.Wait();
@@ -197,7 +197,7 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
   const std::vector<ApiCallRecord> launches = Calls(process, "hipLaunchKernel");
   EXPECT_GE(launches.size(), 5u);
   EXPECT_LT(launches.size(), 150u);
-  // In steps without gaps.
+  // The recorded steps have no gaps.
   const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
   ASSERT_GE(pushes.size(), 5u);
   int step = 0;

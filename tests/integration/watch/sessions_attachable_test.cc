@@ -56,7 +56,7 @@ TEST_F(AttachableTest, CountersOfDispatchesAnyNumberOfTimes) {
   End(target.get());
 }
 
-// What it has recorded this way before it also gives without a session.
+// Once entered through its listener, a process is entered so without a session, too.
 TEST_F(AttachableTest, ARecordingWithoutCountersAfterOneWithThem) {
   auto target = StartTarget({"--attachable"});
   EXPECT_EQ(Record(target->pid(), {"--pmc", "SQ_WAVES"}, 0, "with").value("entry", ""),
@@ -75,16 +75,16 @@ TEST_F(AttachableTest, CallsAreTraced) {
   End(target.get());
 }
 
-// Without a session that needs the SDK nothing of it is loaded.
-TEST_F(AttachableTest, OtherwiseItIsEnteredLikeAnyOther) {
+// Without a session that needs the SDK, no part of the SDK is loaded.
+TEST_F(AttachableTest, WithoutASessionItIsEnteredLikeAnyOther) {
   auto target = StartTarget({"--attachable"});
   const nlohmann::json result = Record(target->pid(), {}, 0);
   EXPECT_THAT(result.value("entry", ""), testing::StartsWith("late"));
   End(target.get());
 }
 
-// Another tool has the SDK: the process is recorded below it, without counters, and the
-// reason is given.
+// Another tool has the SDK: the process is recorded below that tool, without counters,
+// and the reason is given.
 TEST_F(AttachableTest, BesideAnotherTool) {
   auto target = StartTarget({"--attachable", "--tool", ROCATTACH_TEST_TOOL});
   const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);

@@ -1,7 +1,7 @@
-// Counting is switched on and off while a HIP program keeps several streams busy from
-// two threads, in every way that the command line has. Nothing stands still, and nothing
-// is lost. (The simulated SDK counts a dispatch before it serializes it, as the real one
-// does, where a switch at the wrong moment never ends.)
+// Counting is switched on and off, in every way that the command line has, while a HIP
+// program keeps several streams busy from two threads. Nothing hangs, and nothing is
+// lost. (The simulated SDK counts a dispatch before it serializes it, like the real
+// one, in which a switch at the wrong moment never ends.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class BusyTest : public SessionsTest {
     return Json::parse(answer.output, nullptr, /*allow_exceptions=*/false);
   }
 
-  // Waits for a state of the sessions. The text of those that were is JSON as well.
+  // Waits for a state of the sessions, including those that are over.
   bool EventuallySessions(const std::function<bool(const Json&)>& is_so) {
     return Eventually([&] {
       const Json status = Client({"status"});
@@ -42,7 +42,7 @@ class BusyTest : public SessionsTest {
     });
   }
 
-  // A program that runs until EndTarget().
+  // Starts a program that runs until EndTarget().
   void StartTarget() {
     target_ = std::make_unique<Child>(
         OnSimrocm({}, {"hip_pipeline", "-t", "2", "--streams", "4", "--elements", "256",
@@ -55,7 +55,7 @@ class BusyTest : public SessionsTest {
   }
   std::string Done() const { return directory_.path() + "/done"; }
 
-  // What the program says of itself is what is in the recording.
+  // Expects that the recording has exactly what the program reports of itself.
   static void ExpectAllOf(const Finished& result, const RecordedProcess& process) {
     const int64_t dispatches = Reported(result.output, "dispatches") +
                                Reported(result.output, "runtime_dispatches");
@@ -67,10 +67,10 @@ class BusyTest : public SessionsTest {
   }
 
   std::unique_ptr<Child> target_;
-  std::string said_;  // by the last client
+  std::string said_;  // standard error of the last client
 };
 
-// Counting was switched on and off as often, and not everything was counted.
+// Expects at least `starts` starts, as many stops, and dispatches without counters.
 void ExpectSwitched(const RecordedProcess& process, int starts) {
   EXPECT_LT(process.counters.size(), process.dispatches.size());
   int started = 0, stopped = 0;
@@ -90,7 +90,7 @@ struct Schedule {
 class BusyScheduleTest : public BusyTest,
                          public testing::WithParamInterface<Schedule> {};
 
-TEST_P(BusyScheduleTest, NothingStandsStillOrIsLost) {
+TEST_P(BusyScheduleTest, NothingHangsOrIsLost) {
   std::vector<std::string> options = {"--pmc", "SQ_WAVES", "--socket", Socket()};
   options.insert(options.end(), GetParam().options.begin(), GetParam().options.end());
   WatcherProcess watcher(Watch(options));
@@ -107,7 +107,7 @@ TEST_P(BusyScheduleTest, NothingStandsStillOrIsLost) {
   EXPECT_TRUE(ended.exited_with(0)) << ended.errors;
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   ExpectAllOf(result, process);
-  // On a crowded machine the time may have passed before the program's first dispatch.
+  // On a busy machine the time may have passed before the program's first dispatch.
   ExpectSwitched(process, 1);
 }
 
@@ -126,7 +126,7 @@ TEST_F(BusyTest, StartedAndStoppedFromOutside) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     Json started;
-    ASSERT_TRUE(Eventually([&] {  // it may not have come as far as that
+    ASSERT_TRUE(Eventually([&] {  // the process may not be ready for that yet
       started = Client({"start", "--pid", std::to_string(pid), "--pmc",
                         round % 2 == 0 ? "SQ_WAVES" : "GRBM_COUNT"});
       return started.is_object();

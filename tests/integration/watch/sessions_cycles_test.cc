@@ -46,7 +46,7 @@ Footprint MeasureOnce(pid_t pid) {
   return now;
 }
 
-// Some files are open for an instant only: the minimum over several tries.
+// The minimum over several measurements, because some files are open only briefly.
 Footprint Measure(pid_t pid) {
   Footprint least = MeasureOnce(pid);
   for (int i = 0; i < 30; ++i) {
@@ -63,8 +63,8 @@ Footprint Measure(pid_t pid) {
 class CountedDispatches {
  public:
   explicit CountedDispatches(const std::string& path) : path_(path) {}
-  // Waits for a dispatch that is counted and began after that time: one that was in
-  // flight before may come into the log at any time.
+  // Waits for a counted dispatch that began after that time: dispatches that were in
+  // flight before may appear in the log at any time.
   bool WaitForOne(uint64_t since_ns) {
     for (int i = 0; i < 5000; ++i) {
       if (!file_.is_open()) file_.open(path_);
@@ -88,7 +88,7 @@ class SessionsCyclesTest : public SessionsTest {
   std::string Gate() const { return directory_.path() + "/gate"; }
   std::string Log() const { return directory_.path() + "/dispatches"; }
 
-  // A connection, once the process can be counted.
+  // Connects, and waits until the process can be counted.
   std::unique_ptr<ControlClient> Connect(pid_t pid) {
     auto client = ControlClient::Connect(Socket());
     EXPECT_TRUE(client.ok()) << client.status();
@@ -107,7 +107,7 @@ class SessionsCyclesTest : public SessionsTest {
     return nullptr;
   }
 
-  // Starts and stops them, each with other counters, measuring along the way.
+  // Starts and stops the sessions, each with other counters, and measures meanwhile.
   void RunCycles(ControlClient* client, pid_t target, pid_t service) {
     const std::vector<std::string> names = KnownCounters(60);
     CountedDispatches counted(Log());
@@ -146,8 +146,8 @@ class SessionsCyclesTest : public SessionsTest {
     EXPECT_LE(late_.service.threads, early_.service.threads + 2)
         << "gRPC's come and go";
     EXPECT_LE(late_.target.anonymous_kb, early_.target.anonymous_kb + 1024);
-    // 800 sessions, of which the service still lists each, take some 2,500 kB; how the
-    // heap falls out differs from run to run.
+    // 800 sessions, all of which the service still lists, take some 2,500 kB; the size
+    // of the heap differs from run to run.
     EXPECT_LE(late_.service.anonymous_kb, early_.service.anonymous_kb + 8192);
   }
 
@@ -173,7 +173,7 @@ class SessionsCyclesTest : public SessionsTest {
   std::map<uint64_t, std::set<std::string>> wanted_;  // by session
 };
 
-TEST_F(SessionsCyclesTest, AThousandLeaveNothingBehindAndMissNothing) {
+TEST_F(SessionsCyclesTest, AThousandSessionsLeaveNothingBehindAndMissNothing) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimrocm({"--dispatch-log", Log()},
@@ -187,7 +187,7 @@ TEST_F(SessionsCyclesTest, AThousandLeaveNothingBehindAndMissNothing) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   ASSERT_FALSE(HasFailure());
   ExpectNobodyHasGrown();
-  // The target has noticed nothing.
+  // The target was not affected.
   EXPECT_TRUE(result.exited_with(0));
   EXPECT_EQ(result.errors, "");
   EXPECT_THAT(result.output, testing::HasSubstr("result=ok"));

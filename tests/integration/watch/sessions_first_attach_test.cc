@@ -1,5 +1,5 @@
-// Sessions on processes that are attached to while they run: what rocprofiler-sdk, which
-// comes late, can measure there, and what is left out with its reason.
+// Sessions on processes that are attached to while they run: data that rocprofiler-sdk,
+// added late, can measure is recorded, and the rest is left out with its reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "tests/integration/watch/first_attach_fixture.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/sample_totals.h"
-#include "userspace/base/elapsed.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -35,7 +35,7 @@ TEST_F(FirstAttachTest, CountersOfWholeGpus) {
   EXPECT_GT(SamplesByCounter(process)["SQ_WAVES"].sum, 0);
 }
 
-TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
+TEST_F(FirstAttachTest, UnnamedTracesAreLeftOut) {
   auto target = StartTarget();
   const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
   EXPECT_EQ(result.value("status", ""), "recorded");
@@ -44,11 +44,11 @@ TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
   const std::vector<std::string> missing = Missing(result, "attached to later");
   EXPECT_THAT(missing, testing::Contains("calls of the HSA API"));
   EXPECT_THAT(missing, Not(testing::Contains("markers")));
-  // What was named is refused.
+  // A trace that was named is refused instead.
   const nlohmann::json refused =
       Record(target->pid(), {"--sys-trace", "--hsa-trace"}, 1);
   EXPECT_THAT(refused.value("detail", ""), HasSubstr("calls of the HSA API"));
-  // Its dispatches are there, but not what was requested.
+  // Its dispatches are recorded, but not what was requested.
   EXPECT_EQ(refused.value("status", ""), "incomplete");
   EXPECT_GT(refused.value("dispatches", 0), 0);
   End(target.get());
@@ -65,7 +65,7 @@ TEST_F(FirstAttachTest, WithoutAnSdkCallsAreLeftOutWithTheReason) {
   End(target.get());
 }
 
-// The thread that adds it never returns. The process forks and ends meanwhile.
+// The thread that adds the SDK never returns. The process forks and ends meanwhile.
 TEST_F(FirstAttachTest, AnSdkThatHangsIsReported) {
   auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=hang");
   Attacher attach(Path("t.rwa"), {target->pid()},
@@ -76,16 +76,16 @@ TEST_F(FirstAttachTest, AnSdkThatHangsIsReported) {
   const nlohmann::json result = attach.Events("result").at(0);
   EXPECT_THAT(result.value("detail", ""), HasSubstr("may still be loading"));
   EXPECT_GT(result.value("dispatches", 0), 100) << "recorded meanwhile";
-  // It is not tried again.
+  // Adding the SDK is not tried again.
   const nlohmann::json left_out = Record(target->pid(), {"--sys-trace"}, 0, "again");
   EXPECT_THAT(Missing(left_out, "an attempt to add it"), testing::Contains("markers"));
   EXPECT_GT(left_out.value("dispatches", 0), 100);
   End(target.get());
 }
 
-// It would be refused eight seconds after the attach. The end does not wait for that,
-// in no process.
-TEST_F(FirstAttachTest, ARefusalThatComesLateHoldsNoEnd) {
+// The session would be refused eight seconds after the attach. The recording does not
+// wait for that before it ends, in either process.
+TEST_F(FirstAttachTest, ALateRefusalDoesNotDelayTheEnd) {
   constexpr uint64_t kSecondNs = 1'000'000'000;
   auto silent = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=hang");
   std::filesystem::remove(Path("ready"));
@@ -97,7 +97,7 @@ TEST_F(FirstAttachTest, ARefusalThatComesLateHoldsNoEnd) {
   EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
   ASSERT_THAT(attach.Events("session_refused"), Not(testing::IsEmpty())) << end.output;
   for (const nlohmann::json& refused : attach.Events("session_refused")) {
-    // That is what it is told when it has been waited for.
+    // This reason would show that the service has waited for the answer.
     EXPECT_THAT(refused.value("reason", ""), Not(HasSubstr("did not answer")));
   }
   const Recording recording = ReadRecording(Path("t.rwa"));
@@ -110,7 +110,7 @@ TEST_F(FirstAttachTest, ARefusalThatComesLateHoldsNoEnd) {
     }
     const uint64_t recorded_ns = ElapsedNs(process.verdict.released_ns(), last_ns);
     EXPECT_GT(recorded_ns, kSecondNs / 2) << target->pid();
-    // A second until the duration counts, the duration, and as much again.
+    // A second before the duration begins, the duration, and as much again.
     EXPECT_LT(recorded_ns, 5 * kSecondNs) << target->pid();
   }
   End(silent.get());
@@ -125,8 +125,8 @@ TEST_F(FirstAttachTest, AnSdkThatRefusesIsReported) {
   End(target.get());
 }
 
-// It turns out only when the SDK is there: what nobody has named is left out then, too.
-TEST_F(FirstAttachTest, WhatARefusingSdkCannotGiveIsLeftOut) {
+// That is known only when the SDK is loaded: even then, unnamed traces are left out.
+TEST_F(FirstAttachTest, TracesRefusedByTheSdkAreLeftOut) {
   auto target = StartTarget({}, "SIMROCM_FORCE_CONFIGURE=refuse");
   const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
   EXPECT_EQ(result.value("status", ""), "recorded");
@@ -136,8 +136,8 @@ TEST_F(FirstAttachTest, WhatARefusingSdkCannotGiveIsLeftOut) {
   End(target.get());
 }
 
-// Whatever the instant, the process is unharmed, and what it did not record is no
-// success.
+// Whenever the recording ends, the process is unharmed, and if anything was not
+// recorded, the command fails.
 TEST_F(FirstAttachTest, ARecordingThatEndsWhileTheSdkIsAdded) {
   auto target = StartTarget();
   for (int round = 0; round < 4; ++round) {

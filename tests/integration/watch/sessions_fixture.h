@@ -1,5 +1,5 @@
-// What tests of sessions share: a watcher that believes in GPUs, and targets with the
-// simulated parts of a newer ROCm.
+// The fixture for tests of sessions: a service that sees a GPU in a made-up topology,
+// and targets with the simulated parts of a newer ROCm.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_SESSIONS_FIXTURE_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_SESSIONS_FIXTURE_H_
 
@@ -18,13 +18,13 @@ class SessionsTest : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_PRIVILEGES();
-    // What a real driver would show in /sys.
+    // A GPU's node, as a real driver would show it in /sys.
     const std::string node = directory_.path() + "/nodes/1";
     std::filesystem::create_directories(node);
     std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
   }
 
-  // Processes wait long enough for their session also on an emulated processor.
+  // Processes wait long enough for their session, even on an emulated processor.
   std::vector<std::string> Watch(std::vector<std::string> more) {
     std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path(),
                                       "--session-wait-msec", "10000"};

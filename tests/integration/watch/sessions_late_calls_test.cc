@@ -1,4 +1,4 @@
-// Calls of HIP and markers, recorded in a process from its attach on.
+// HIP calls and markers, recorded in a process from its attach on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A HIP program that has made its calls for a while.
+// A HIP program that has been making calls for a while.
 class LateCallsTest : public FirstAttachTest {
  protected:
   static constexpr int kLastSteps = 50;
@@ -39,7 +39,7 @@ class LateCallsTest : public FirstAttachTest {
     return target;
   }
   void LastSteps() const { std::ofstream(Path("end")).put('\n'); }
-  // The calls of one function in their order.
+  // The calls of one function, in order.
   static std::vector<ApiCallRecord> Calls(const RecordedProcess& process,
                                           const std::string& name) {
     std::vector<ApiCallRecord> calls;
@@ -53,7 +53,7 @@ class LateCallsTest : public FirstAttachTest {
               [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
     return calls;
   }
-  // From the first marker on nothing is missing.
+  // Expects that nothing is missing from the first marker on.
   static void ExpectWithoutGap(const RecordedProcess& process, bool hip) {
     const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
     ASSERT_GT(pushes.size(), 10u);
@@ -100,7 +100,7 @@ TEST_F(LateCallsTest, HipAndMarkersOfAProcessThatRunsAlready) {
             nlohmann::json::array());
 }
 
-// The duration counts from when the calls are recorded.
+// The duration counts from the time when calls are recorded.
 TEST_F(LateCallsTest, AShortDuration) {
   auto target = StartSteps();
   Attacher attach(Path("t.rwa"), {target->pid()},
@@ -118,7 +118,7 @@ TEST_F(LateCallsTest, AShortDuration) {
             200'000'000u);
 }
 
-// Each recording has what it asks for.
+// Each recording has what its options request.
 TEST_F(LateCallsTest, SeveralRecordings) {
   auto target = StartSteps();
   const pid_t pid = target->pid();

@@ -1,5 +1,5 @@
-// Sessions on processes that were armed with the HSA tools at their first hsa_init:
-// rocprofiler-sdk comes late, for counters of whole GPUs.
+// Sessions on processes that were armed with the HSA backend at their first hsa_init:
+// rocprofiler-sdk is added late, for counters of whole GPUs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ class LateSessions : public SessionsTest {
     return Child(words).Wait();
   }
 
-  // A session of samples of one process, which may not have come as far as that yet.
+  // Starts a session of samples on one process, once it is ready; returns the number.
   std::string Start(pid_t pid, const std::string& counter) {
     Finished answer;
     for (int attempt = 0; attempt < 200; ++attempt) {
@@ -115,8 +115,8 @@ TEST_F(LateSessions, ValuesAreThoseOfTheDispatchesMeanwhile) {
   EXPECT_NEAR(samples.sum, waves, 2 * kBurst * most);
 }
 
-// A runtime that has the SDK leaves other tools out when it starts again; not ours.
-TEST_F(LateSessions, TheRuntimeMayGoAndComeAgain) {
+// A runtime with the SDK omits other tools when it starts again, but not the collector.
+TEST_F(LateSessions, TheRuntimeMayShutDownAndStartAgain) {
   WatcherProcess watcher(Watch({"--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimrocm({}, {"hsa_reinit", "-r", "3", "-n", "50", "-w", "2000"}));
@@ -156,7 +156,7 @@ TEST_F(LateSessions, TheProcessMayEndWhileTheSdkComes) {
   ASSERT_TRUE(watcher.ready());
   constexpr int kRounds = 16;
   for (int round = 0; round < kRounds; ++round) {
-    // The collector asks for the SDK half a second after hsa_init: ends around that.
+    // The collector asks for the SDK half a second after hsa_init: end around then.
     const std::string msec = std::to_string(480 + 10 * round);
     Child target(OnSimrocm({}, {"hsa_reinit", "-r", "1", "-n", "50", "-w", msec}));
     const std::string pid = std::to_string(target.pid());
@@ -178,8 +178,8 @@ TEST_F(LateSessions, TheProcessMayEndWhileTheSdkComes) {
   EXPECT_EQ(recording.summary->dropped(), 0u);
 }
 
-// simrocm-run in a folder of its own, where the SDK's file has the name of a version
-// that cannot be added to a running process.
+// Copies simrocm-run to a folder of its own, in which the SDK's file has the name of a
+// version that cannot be added to a running process.
 std::string OldSimrocm(const std::string& directory) {
   namespace fs = std::filesystem;
   const fs::path from = fs::path(SimrocmRunPath()).parent_path();
@@ -195,7 +195,7 @@ std::string OldSimrocm(const std::string& directory) {
   return to / "simrocm-run";
 }
 
-// What would be refused at the start is not promised.
+// The status must not promise a session that a start would refuse.
 TEST_F(LateSessions, StatusSaysThatAnOldSdkCannotBeAdded) {
   const std::string run = OldSimrocm(directory_.path());
   WatcherProcess watcher(Watch({"--socket", Socket()}));

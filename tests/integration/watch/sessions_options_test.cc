@@ -1,5 +1,5 @@
-// What the options of sessions ask for comes through the command line, the service and
-// the target into the recording.
+// Data that the options of sessions request reaches the recording, through the command
+// line, the service and the target.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 class SessionOptions : public SessionsTest {
  protected:
-  // A target under a watcher with these options; its part of the recording.
+  // Runs a target under a service with these options; returns its recorded process.
   RecordedProcess Run(const std::vector<std::string>& options,
                       const std::vector<std::string>& target, int exit_status = 0,
                       const std::vector<std::string>& environment = {}) {
@@ -37,7 +37,7 @@ class SessionOptions : public SessionsTest {
   }
   std::string report_;  // of the last run
   std::vector<nlohmann::json> refusals_;
-  // Calls by the function's name.
+  // Number of calls by the function's name.
   static std::map<std::string, size_t> Calls(const RecordedProcess& process) {
     std::map<std::string, size_t> calls;
     for (const ApiCallRecord& call : process.api_calls) {
@@ -83,21 +83,21 @@ TEST_F(SessionOptions, TracesOfAnInputFile) {
   EXPECT_EQ(process.account.api_calls_dropped(), 0u);
 }
 
-// What the collector calls of the runtime, on its own thread, is not the program's.
+// Calls that the collector makes on its own thread are not the program's.
 TEST_F(SessionOptions, AllTracedCallsAreTheProgramsOwn) {
   const RecordedProcess process =
       Run({"--hsa-trace", "--backend", "sdk", "--device-samples", "5", "--pmc",
            "GRBM_COUNT"},
           {"hsa_dispatch", "-n", "20", "--rounds", "5", "--sleep-msec", "20"});
   ASSERT_FALSE(process.api_calls.empty());
-  // Besides the first thread it has one for each round, and all of them call.
+  // Besides its first thread it has one for each round, and all of them make calls.
   std::set<uint32_t> threads;
   for (const ApiCallRecord& call : process.api_calls) threads.insert(call.tid);
   EXPECT_EQ(threads.size(), 1u + 5u);
   EXPECT_TRUE(threads.contains(process.process.pid()));
 }
 
-// The same of the HSA tools: dispatches need no rocprofiler-sdk.
+// The same with the HSA backend: tracing dispatches needs no rocprofiler-sdk.
 TEST_F(SessionOptions, KernelTraceOfTheHsaTools) {
   const RecordedProcess process =
       Run({"--no-recording", "--backend", "hsa", "--kernel-trace", "--dispatch-range",
@@ -108,7 +108,7 @@ TEST_F(SessionOptions, KernelTraceOfTheHsaTools) {
   EXPECT_EQ(process.copies.size(), 2u);
 }
 
-// Named before any process is there that could know it.
+// Named before there is any process that could know the function.
 TEST_F(SessionOptions, OneFunctionOfTheApi) {
   const RecordedProcess process = Run({"--api-function", "hsa_amd_memory_async_copy"},
                                       {"hsa_dispatch", "-n", "10", "--copies", "5"});
@@ -139,7 +139,7 @@ TEST_F(SessionOptions, GpusAndDispatches) {
   EXPECT_TRUE(none.counters.empty());
 }
 
-// Whole GPUs at an interval, and nothing of single dispatches.
+// Samples of whole GPUs at an interval, and no counters of single dispatches.
 TEST_F(SessionOptions, DeviceSamples) {
   const RecordedProcess process =
       Run({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--device-samples", "20"},
@@ -159,7 +159,7 @@ TEST_F(SessionOptions, DeviceSamples) {
   EXPECT_EQ(process.account.samples_dropped(), 0u);
 }
 
-// A GPU of several dies: the SDK says how many, and metrics can use it.
+// A GPU of several dies: the SDK reports their number, and metrics can use it.
 TEST_F(SessionOptions, DiesOfAGpu) {
   const std::string metrics = File("dies.yaml",
                                    "architectures: [gfx90a]\n"
@@ -196,7 +196,7 @@ TEST_F(SessionOptions, DiesOfAGpu) {
   EXPECT_EQ(4 * instances[0], instances[1]);
 }
 
-// Jobs with other filters: the command runs once for each kind.
+// Jobs with different filters: the command runs once for each kind.
 TEST_F(SessionOptions, JobsWithOtherFiltersRunTheCommandAgain) {
   const std::string jobs = File("jobs.json", R"({"jobs": [
       {"pmc": ["SQ_WAVES"], "kernel_include_regex": "increment"},
@@ -234,7 +234,7 @@ TEST_F(SessionOptions, JobsWithOtherFiltersRunTheCommandAgain) {
   }
 }
 
-// A command may take its time until it comes to the GPU.
+// A command may take a while before it uses the GPU.
 TEST_F(SessionOptions, TimesBeginWithTheFirstProcess) {
   WatcherProcess watcher(
       Watch({"--pmc", "SQ_WAVES", "--attach-duration-msec", "300",
@@ -263,7 +263,7 @@ TEST_F(SessionOptions, ASessionThatCollectedNothingIsReported) {
   EXPECT_THAT(ended.errors, HasSubstr("the session collected nothing"));
 }
 
-TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
+TEST_F(SessionOptions, WrongOptionsAreRefusedBeforeAnythingRuns) {
   const std::vector<std::vector<std::string>> wrong = {
       {"--pmc", "SQ_WAVES", "--attach-duration-msec", "-5"},
       {"--pmc", "SQ_WAVES", "--attach-duration-msec", "18446744073710"},
@@ -283,8 +283,8 @@ TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
   }
 }
 
-// Armed with the HSA tools, asked later: told what it does not get, what it does, and
-// what to do; and given what it can do.
+// A later session on a process with the HSA backend: the refusal says what is
+// impossible, what is possible, and what to do; and sessions of what is possible start.
 TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
   WatcherProcess watcher(Watch({"--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
@@ -315,7 +315,7 @@ TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// Memory of the program, with and without rocprofiler-sdk, and of its queues.
+// Memory of the program, with and without rocprofiler-sdk, and scratch of its queues.
 TEST_F(SessionOptions, MemoryAndScratch) {
   for (const char* backend : {"sdk", "hsa"}) {
     const RecordedProcess process =
@@ -343,8 +343,8 @@ TEST_F(SessionOptions, MemoryAndScratch) {
             operations[v1::MEMORY_OPERATION_SCRATCH_ALLOCATE]);
 }
 
-// An SDK that lacks one counter of a block: the rest is measured, and the report says
-// what is missing. What the user has named is refused.
+// If the SDK lacks one counter of a block, the rest is measured, and the report names
+// the missing one. If the user has named the counter, the session is refused.
 TEST_F(SessionOptions, ACounterThatTheSdkOfAProcessLacks) {
   const std::vector<std::string> lacking = {"SIMROCM_LACKS_COUNTER=TCC_HIT"};
   const RecordedProcess process = Run({"--block", "TCC", "--arch", "gfx90a"},
@@ -367,7 +367,7 @@ TEST_F(SessionOptions, ACounterThatTheSdkOfAProcessLacks) {
   EXPECT_TRUE(named.counters.empty());
   ASSERT_EQ(named.sessions.size(), 1u);
   EXPECT_EQ(named.sessions[0].what(), v1::SessionEvent::REFUSED);
-  // People read these, and know no names of the C API's statuses.
+  // These texts are for people, who do not know the names of the C API's statuses.
   const auto plain = AllOf(HasSubstr("TCC_HIT"), Not(HasSubstr("NOT_FOUND")));
   EXPECT_THAT(named.sessions[0].detail(), plain);
   ASSERT_EQ(refusals_.size(), 1u);
@@ -390,8 +390,8 @@ TEST_F(SessionOptions, InstancesAddUpToTheirCounter) {
   }
 }
 
-// How an instance is encoded, how large descriptions and records are, and what kinds of
-// records there are differs between them.
+// The encoding of an instance, the sizes of descriptions and records, and the kinds of
+// records differ between versions.
 class SessionsOfSdk : public SessionOptions,
                       public testing::WithParamInterface<const char*> {};
 

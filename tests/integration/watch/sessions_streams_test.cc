@@ -1,5 +1,5 @@
-// HIP streams through the real watcher: a real HIP program on three streams, whose
-// calls the simulated SDK announces.
+// HIP streams recorded by the real service: a real HIP program on three streams, whose
+// calls the simulated SDK reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class SessionsStreamsTest : public SessionsTest {
                           absl::StrCat(kStreams), "--elements", "256"});
   }
 
-  // The program under a watcher with these options, after a run of its own.
+  // Runs the program natively, and then under a service with these options.
   RecordedProcess Record(const std::vector<std::string>& options) {
     const Finished alone = Child(Pipeline()).Wait();
     EXPECT_TRUE(alone.exited_with(0)) << alone.errors;
@@ -42,7 +42,7 @@ class SessionsStreamsTest : public SessionsTest {
     EXPECT_EQ(result.output, alone.output);
     EXPECT_EQ(result.errors, "");
     EXPECT_TRUE(watcher.Stop().exited_with(0));
-    // The watcher's goes with it.
+    // The service's file is deleted with its directory.
     recording_ = directory_.path() + "/run.rwa";
     std::filesystem::copy_file(watcher.recording(), recording_);
     const Recording recording = ReadRecording(recording_);
@@ -94,7 +94,7 @@ void ExpectTheProgramsStreams(const RecordedProcess& process) {
   }
 }
 
-TEST_F(SessionsStreamsTest, OfDispatchesAndCopiesInEveryOutput) {
+TEST_F(SessionsStreamsTest, StreamsOfDispatchesAndCopiesAreInEveryOutput) {
   const RecordedProcess process = Record({"--hip-trace"});
   ExpectTheProgramsStreams(process);
   std::map<std::pair<int, uint32_t>, size_t> copies;
@@ -130,15 +130,15 @@ TEST_F(SessionsStreamsTest, OfDispatchesAndCopiesInEveryOutput) {
   EXPECT_THAT(dump, HasSubstr("\"hip_stream\":3"));
 }
 
-// A session of counters has HIP's functions handed over as well.
-TEST_F(SessionsStreamsTest, OfDispatchesThatAreMeasured) {
+// In a session of counters, HIP's functions are handed over as well.
+TEST_F(SessionsStreamsTest, StreamsOfMeasuredDispatchesAreRecorded) {
   const RecordedProcess process = Record({"--pmc", "SQ_WAVES"});
   EXPECT_FALSE(process.counters.empty());
   ExpectTheProgramsStreams(process);
 }
 
-// More streams than queues: two threads submit each other's dispatches, in an order
-// that is neither's, while dispatches of one GPU are measured one at a time.
+// There are more streams than queues: two threads submit each other's dispatches, in
+// neither's order, while the dispatches of a GPU are measured one at a time.
 TEST_F(SessionsStreamsTest, ThreadsThatShareQueuesGoOnWhileDispatchesAreMeasured) {
   constexpr size_t kMany = 600;
   WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Its exit status.
+// The exit status of the program; 128 plus the number of a signal that ended it.
 int Exit(Terminal* terminal) {
   const int status = terminal->Wait();
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -51,7 +51,7 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
   second.Type("\x03");
   EXPECT_EQ(Exit(&second), 0) << second.seen();
   EXPECT_THAT(Status(), HasSubstr("session 2: ended"));
-  // It need not stay, not even at a terminal.
+  // The client need not wait, not even at a terminal.
   Terminal third(Start({"--no-wait"}));
   EXPECT_EQ(Exit(&third), 0) << third.seen();
   EXPECT_THAT(third.seen(), Not(HasSubstr("Enter")));
@@ -79,12 +79,12 @@ TEST_F(SessionTerminal, TheEndSaysWhatWasCollectedAndWhere) {
 TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
-  // Ends by itself.
+  // The session ends by itself.
   const Finished timed =
       Child(Start({"--wait", "--json", "--attach-duration-msec", "300"})).Wait();
   EXPECT_TRUE(timed.exited_with(0)) << timed.errors;
   EXPECT_THAT(timed.output, HasSubstr("{\"session\":1,\"collected\":[]"));
-  // A signal.
+  // A signal ends it.
   Child waiting(Start({"--wait"}));
   ASSERT_TRUE(Eventually(
       [&] { return waiting.PollOutput().find("collecting") != std::string::npos; }));
@@ -92,7 +92,7 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   const Finished stopped = waiting.Wait();
   EXPECT_TRUE(stopped.exited_with(0)) << stopped.errors;
   EXPECT_THAT(stopped.output, HasSubstr("session 2: ended"));
-  // Another client.
+  // Another client ends it.
   Child left(Start({"--wait"}));
   ASSERT_TRUE(Eventually(
       [&] { return left.PollOutput().find("collecting") != std::string::npos; }));
@@ -100,7 +100,7 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
                   .Wait()
                   .exited_with(0));
   EXPECT_TRUE(left.Wait().exited_with(0));
-  // The service ends, and with it the session: whichever the client learns of first.
+  // The service ends, and so does the session; the client may learn of either first.
   Child last(Start({"--wait"}));
   ASSERT_TRUE(Eventually(
       [&] { return last.PollOutput().find("collecting") != std::string::npos; }));

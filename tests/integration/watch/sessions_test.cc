@@ -1,4 +1,4 @@
-// Sessions through the real watcher, on the simulated GPU with the simulated parts of a
+// Sessions through the real service, on the simulated GPU with the simulated parts of a
 // newer ROCm: every value is compared with what the simulator counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The SDK numbers dispatches as they are submitted; so do correlation ids.
+// Both the SDK's numbers and correlation IDs follow the order of submission.
 std::map<uint64_t, uint64_t> DispatchNumbers(const RecordedProcess& process) {
   std::vector<uint64_t> operations;
   for (const rocattach_dispatch& d : process.dispatches) {
@@ -28,8 +28,8 @@ std::map<uint64_t, uint64_t> DispatchNumbers(const RecordedProcess& process) {
   return numbers;
 }
 
-// Every value against the simulator's truth; returns how many there are of each
-// dispatch.
+// Compares every value with the simulator's truth; returns the names of the counters of
+// each dispatch.
 std::map<uint64_t, std::set<std::string>> ExpectTruth(const RecordedProcess& process) {
   std::map<uint64_t, std::set<std::string>> seen;
   const std::map<uint64_t, uint64_t> numbers = DispatchNumbers(process);
@@ -59,7 +59,7 @@ std::map<uint64_t, std::set<std::string>> ExpectTruth(const RecordedProcess& pro
   return seen;
 }
 
-// The SDK finds the collector by its name there, because it has no path.
+// In the container, the SDK finds the collector by its name, as it has no path there.
 TEST_F(SessionsTest, AContainerThatHasNoCollectorIsMeasured) {
   WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
   ASSERT_TRUE(watcher.ready());
@@ -176,7 +176,7 @@ TEST_F(SessionsTest, PeriodsStartAndStopARunningProcess) {
   EXPECT_EQ(process.account.counted_dropped(), 0u);
 }
 
-// The client, and what it says.
+// Runs `rocattach session --json`.
 Finished Session(const std::string& socket, std::vector<std::string> arguments) {
   std::vector<std::string> words = {ClientPath(), "session"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -198,12 +198,12 @@ TEST_F(SessionsTest, StartedAndStoppedFromOutsideWithOtherCounters) {
     for (int attempt = 0; attempt < 100; ++attempt) {
       answer = Session(Socket(), {"start", "--pid", pid, "--pmc", counter});
       if (answer.exited_with(0)) break;
-      usleep(20'000);  // it may not have come as far as that
+      usleep(20'000);  // the process may not be ready for that yet
     }
     ASSERT_TRUE(answer.exited_with(0)) << answer.errors;
     const auto number = nlohmann::json::parse(answer.output)["session"];
     if (sessions++ == 0) {
-      // The second one is told who is there.
+      // A second session is refused, and the refusal names the session in force.
       const Finished second = Session(Socket(), {"start", "--pmc", "SQ_WAVES"});
       EXPECT_TRUE(second.exited_with(1));
       EXPECT_THAT(second.errors, HasSubstr("belongs to session " + number.dump()));

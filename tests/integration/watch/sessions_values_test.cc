@@ -1,5 +1,5 @@
-// Values of sessions in the recording, dispatch by dispatch: many counters, GPUs and
-// threads, with and without filters.
+// Counter values of sessions in the recording, dispatch by dispatch: many counters,
+// GPUs and threads, with and without filters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr int kDispatchesOfGpu = 64;
 
 class SessionsValuesTest : public SessionsTest {
  protected:
-  // Runs the workload; its process number.
+  // Runs the workload; returns its process ID.
   pid_t Run(const Machine& machine, const std::string& log) {
     Child target(
         OnSimrocm({"--count", absl::StrCat(machine.gpus), "--dispatch-log", log},
@@ -50,7 +50,7 @@ void ExpectNothingLost(const RecordedProcess& process) {
 class SessionsValuesOf : public SessionsValuesTest,
                          public testing::WithParamInterface<size_t> {};
 
-TEST_P(SessionsValuesOf, AreTheTruth) {
+TEST_P(SessionsValuesOf, AreCorrect) {
   const std::vector<std::string> names = KnownCounters(GetParam());
   ASSERT_EQ(names.size(), GetParam());
   std::vector<std::string> words = Watch({"--pmc"});
@@ -82,7 +82,7 @@ TEST_P(SessionsValuesOf, AreTheTruth) {
 INSTANTIATE_TEST_SUITE_P(Counters, SessionsValuesOf, testing::Values(1, 8, 40, 200),
                          testing::PrintToStringParamName());
 
-TEST_F(SessionsValuesTest, OfChosenDispatchesOnly) {
+TEST_F(SessionsValuesTest, OnlyChosenDispatchesHaveValues) {
   std::vector<std::string> words =
       Watch({"--kernel-include-regex", "incr", "--kernel-exclude-regex", "^accumulate$",
              "--kernel-iteration-range", "[3-5],[40]", "--pmc"});
@@ -112,7 +112,7 @@ TEST_F(SessionsValuesTest, OfChosenDispatchesOnly) {
   }
 }
 
-TEST_F(SessionsValuesTest, OfNoKernelThatIsExcluded) {
+TEST_F(SessionsValuesTest, ExcludedKernelsHaveNoValues) {
   WatcherProcess watcher(
       Watch({"--kernel-exclude-regex", "increment", "--pmc", "SQ_WAVES"}));
   ASSERT_TRUE(watcher.ready());
@@ -126,9 +126,9 @@ TEST_F(SessionsValuesTest, OfNoKernelThatIsExcluded) {
   EXPECT_TRUE(process.counters.empty());
 }
 
-// Two of eight GPUs, and ranges of the process's dispatches: what was counted is what
-// the simulator's own log says that it should have been.
-TEST_F(SessionsValuesTest, OfChosenGpusAndRanges) {
+// Two of eight GPUs, and ranges of the process's dispatches: exactly those dispatches
+// were counted that match in the simulator's own log.
+TEST_F(SessionsValuesTest, OnlyChosenGpusAndRangesHaveValues) {
   WatcherProcess watcher(
       Watch({"--gpu", "2", "--gpu", "5", "--dispatch-range",
              "[100-299],[400-450],[512]", "--pmc", "SQ_WAVES", "GRBM_COUNT"}));
@@ -138,7 +138,7 @@ TEST_F(SessionsValuesTest, OfChosenGpusAndRanges) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   ExpectNothingLost(process);
-  // GPUs are counted from 0, as the process sees them.
+  // GPUs are numbered from 0, in the order in which the process sees them.
   std::vector<uint32_t> nodes;
   for (const auto& [id, agent] : process.agents) {
     if (agent.type() == v1::AGENT_TYPE_GPU) nodes.push_back(agent.node_id());
@@ -161,7 +161,7 @@ TEST_F(SessionsValuesTest, OfChosenGpusAndRanges) {
   EXPECT_EQ(compared.of_kernel.size(), 2u) << "each GPU has a kernel of its own";
 }
 
-// One that rocprofiler-sdk cannot measure does not keep the others from it.
+// A GPU that rocprofiler-sdk cannot measure does not keep others from being measured.
 TEST_F(SessionsValuesTest, AGpuThatCannotBeMeasuredIsLeftOut) {
   const std::string log = directory_.path() + "/log";
   const auto start = [&](WatcherProcess* watcher) {
@@ -197,7 +197,7 @@ TEST_F(SessionsValuesTest, AGpuThatCannotBeMeasuredIsLeftOut) {
   ASSERT_FALSE(process.sessions.empty());
   EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED);
   EXPECT_THAT(process.sessions[0].detail(), testing::HasSubstr("lists no counters"));
-  // Who names it is told.
+  // A session that names this GPU is refused.
   std::filesystem::remove(log);
   WatcherProcess named(Watch({"--pmc", "SQ_WAVES", "--gpu", "1"}));
   const pid_t refused_pid = start(&named);

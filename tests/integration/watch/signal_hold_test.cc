@@ -1,4 +1,4 @@
-// Hold mode `signal`: what only it could do to a process.
+// Hold mode `signal`: effects that only this mode could have on a process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@ class SignalHoldTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// Those that come after the first wait too: if one overtook, the runtime would be
-// loaded without the collector.
+// Followers wait as well: if one overtook the first thread, the runtime would be loaded
+// without the collector.
 TEST_F(SignalHoldTest, ThreadsThatFollowWait) {
   WatcherProcess watcher({"--auto", "--hold", "signal"});
   ASSERT_TRUE(watcher.ready());
@@ -40,14 +40,14 @@ TEST_F(SignalHoldTest, ThreadsThatFollowWait) {
   }
 }
 
-// When the process is let go, one of its threads cannot come to the stop that letting
-// go takes. It comes to it later, and must not be left standing there.
+// When the process is released, one of its threads cannot reach the stop that a detach
+// requires. It reaches the stop later, and must not remain in it.
 TEST_F(SignalHoldTest, AThreadThatCannotStopIsLetGoWhenItCan) {
   WatcherProcess watcher({"--auto", "--hold", "signal"});
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimgpu({"hsa_beside_vfork", "1500"}));
   const pid_t pid = target.pid();
-  // The program waits for that thread; a service that ends lets it go.
+  // The program waits for that thread; the end of the service releases it.
   bool done = false;
   for (int i = 0; i < 3000 && !done; ++i) {
     usleep(10'000);
@@ -64,14 +64,14 @@ TEST_F(SignalHoldTest, AThreadThatCannotStopIsLetGoWhenItCan) {
   EXPECT_EQ(process.dispatches.size(), 10u);
 }
 
-// A process that is seized, or is in its stop, must not stay stopped when the
-// service is gone.
+// A process that is seized, or in its stop, must not stay stopped when the service is
+// gone.
 TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
   KillRounds kills;
   kills.service = {"--auto", "--hold", "signal"};
   kills.rounds = 25;
   kills.batch_us = 60'000;
-  // By turns: one thread, and several that follow each other.
+  // Alternately: one thread, and a thread with several followers.
   kills.targets = {{"hsa_dispatch", "-n", "50"},
                    {"hsa_init_threads"},
                    {"hsa_dispatch", "-n", "50"},

@@ -1,4 +1,4 @@
-// What calls of the runtime need of a stack, with the collector and without it.
+// Stack use of calls of the runtime, with the collector and without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,12 +19,12 @@ constexpr const char* kCalls[] = {
     "hsa_shut_down",
 };
 
-// Of a function of ours around one of the runtime's: a return address, and registers
-// that it keeps.
+// Bytes for a hook around a function of the runtime: a return address, and registers
+// that the hook saves.
 constexpr int64_t kFrame = 64;
-// Of one that keeps a record, or that captures.
+// Bytes for a hook that holds a record, or that captures.
 constexpr int64_t kRecord = 320;
-// The doorbell's, which natively needs next to nothing: what all others need anyway.
+// Bytes for the doorbell's hook; natively the call needs next to none, others as many.
 constexpr int64_t kCapture = 1024;
 
 int64_t Allowed(const std::string& call) {
@@ -32,8 +32,8 @@ int64_t Allowed(const std::string& call) {
   return call == "hsa_init" || call == "hsa_shut_down" ? kFrame : kRecord;
 }
 
-// Functions are bound when a library is loaded: binding the first call of each needs
-// more stack than most of them.
+// Binds functions when a library is loaded: binding a function at its first call needs
+// more stack than most calls.
 const std::vector<std::string> kBindNow = {"LD_BIND_NOW=1"};
 
 Finished RunStack(std::vector<std::string> arguments) {
@@ -68,7 +68,7 @@ TEST_F(StackTest, FromTheStart) {
             Reported(watched.output, "copies"));
 }
 
-// The calls of a process that runs already, the first of which arms the collector.
+// The calls of a running process, the first of which arms the collector.
 TEST_F(StackTest, AtALateCall) {
   std::filesystem::remove(Path("go"));
   std::ofstream(Path("go")).put('\n');

@@ -1,5 +1,5 @@
 // A machine that stands still for a while, as a virtual machine does when it is paused
-// or starved by its host: clocks go on, and nobody runs.
+// or starved by its host: clocks advance, but nothing runs.
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t kStillNs = 300'000'000;
 
-// 0 or an errno.
+// Pins a thread to a processor; 0 or an errno.
 int Pin(pid_t tid, size_t cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -30,7 +30,7 @@ int Pin(pid_t tid, size_t cpu) {
   return sched_setaffinity(tid, sizeof(set), &set) == 0 ? 0 : errno;
 }
 
-// Imitates it, at a step of an attach.
+// Imitates such a standstill, at a step of an attach.
 class Standstill {
  public:
   Standstill() : program_(standstill_bpf__open_and_load()) {
@@ -49,10 +49,10 @@ class Standstill {
   Standstill(const Standstill&) = delete;
   Standstill& operator=(const Standstill&) = delete;
 
-  // Why it does not work here; 0 if it does.
+  // The errno that explains why this does not work here; 0 if it does.
   int error() const { return error_; }
 
-  // Comes when that process makes its next such call.
+  // The standstill begins when that process next makes this ptrace request.
   void ComesWith(uint64_t request, pid_t caller) {
     program_->bss->request = request;
     program_->bss->still_ns = kStillNs;
@@ -84,8 +84,8 @@ class StallTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// The service on one processor and the target on another: a held thread that has none
-// cannot see its time go by.
+// Runs the service on one processor and the target on another: a held thread without a
+// processor cannot notice time passing.
 void PinAll(pid_t service) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
@@ -100,10 +100,10 @@ void PinAll(pid_t service) {
   EXPECT_EQ(Pin(0, cpus.back()), 0);
 }
 
-// Time in which nobody ran is not taken off the hold of a thread that is on its
-// processor: the service had none of it either.
+// Time in which nothing ran is not deducted from the hold of a thread that is on its
+// processor: the service could not run then either.
 TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
-  // Before the target is seized, asked to stop, has its registers read, is let go.
+  // Before the target is seized, interrupted, has its registers read, is detached.
   constexpr uint64_t kSteps[] = {PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_GETREGSET,
                                  PTRACE_DETACH};
   Standstill standstill;
@@ -114,9 +114,9 @@ TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "200"});
   ASSERT_TRUE(watcher.ready());
   PinAll(watcher.pid());
-  // A thread that waits for its processor at that instant cannot tell a machine that
-  // stands still from load, and time under load counts. So it is one that hardly ever
-  // waits, and there is more than one try.
+  // A thread that waits for its processor at that instant cannot distinguish a
+  // standstill from load, and time under load counts. So the target has a priority with
+  // which it hardly ever waits, and there is more than one try.
   constexpr int kTries = 3;
   std::vector<std::string> command = {"nice", "-n", "-20"};
   for (std::string& word : OnSimgpu({"hsa_dispatch", "-n", "10"})) {
@@ -147,7 +147,7 @@ TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
         EXPECT_EQ(process.dispatches.size(), 10u);
         EXPECT_EQ(process.dropped(), 0u);
       } else {
-        // Counted and explained.
+        // The miss is counted and explained.
         EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_MISSED);
         EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_DEADLINE);
       }

@@ -1,7 +1,7 @@
-/* A machine that stands still when a process calls ptrace: the call's processor is kept
- * in the tracepoint, and the others in a timer. Threads that spin cannot do this: since
- * Linux 6.12 each processor keeps 50 ms of a second for ordinary threads, however busy
- * the real-time ones are. */
+/* Makes the machine stand still when a process calls ptrace: the caller's processor is
+ * kept busy in the tracepoint, and the others in a timer. Spinning threads cannot do
+ * this: since Linux 6.12 each processor keeps 50 ms of a second for ordinary threads,
+ * however busy its real-time threads are. */
 #include "bpf/kernel_types.h"
 
 #include <bpf/bpf_core_read.h>
@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* include/uapi/linux/time.h, bpf.h */
 #define CLOCK_BOOTTIME 7
 #define BPF_F_TIMER_CPU_PIN (1u << 1)
-/* How often the other processors look whether it is time: they follow that late. */
+/* Period at which the other processors check the time: they follow that late. */
 #define LOOK_NS 1000000
 
 struct bpf_timer {
@@ -32,12 +32,12 @@ struct {
   __type(value, struct processor);
 } processors SEC(".maps");
 
-/* What brings it about, and for how long: set before `watched`. */
+/* The request that triggers a standstill, and its length: set before `watched`. */
 __u64 request;
 __u64 still_ns;
-/* The process whose next such call it is; 0: none. */
+/* The process whose next such request triggers it; 0: none. */
 int watched;
-/* CLOCK_BOOTTIME; how often it has happened. */
+/* The end of it (CLOCK_BOOTTIME); the number of standstills so far. */
 __u64 until_ns;
 int standstills;
 

@@ -1,5 +1,5 @@
-// Where a service could attach to nothing it does not run: it says why, as
-// `rocattach doctor` does, and what to do.
+// A service that could not attach to any process: it reports the cause and the remedy,
+// as `rocattach doctor` does, and ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ class StartTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 
-  // The end of a service that does not start. It ends by itself if it does.
+  // Runs a service that must not start. If it does start, it ends by itself.
   Finished Watch(const std::vector<std::string>& launcher,
                  const std::vector<std::string>& more = {},
                  std::vector<std::string> environment = {}) const {
@@ -61,7 +61,7 @@ class StartTest : public testing::Test {
     ADD_FAILURE() << "no check " << name << " in " << doctor.output << doctor.errors;
     return Json::object();
   }
-  // It ends with the doctor's words, and has recorded nothing.
+  // Expects that it ends with the doctor's words, and that nothing was recorded.
   void ExpectRefused(const std::vector<std::string>& launcher,
                      const std::string& check_name) const {
     const Json check = DoctorsCheck(launcher, check_name);
@@ -79,7 +79,7 @@ class StartTest : public testing::Test {
 
 TEST_F(StartTest, InANestedPidNamespace) {
   ExpectRefused(kNestedPids, "namespaces");
-  // A command is not started; nor is anything attached to.
+  // Neither is a command started, nor does `rocattach attach` attach to anything.
   const Finished command = Watch(kNestedPids, {"--", "echo", "started"});
   EXPECT_TRUE(command.exited_with(3)) << command.errors;
   EXPECT_EQ(command.output, "");
@@ -104,9 +104,9 @@ TEST_F(StartTest, WithoutSysPtrace) {
   ExpectRefused(without, "capabilities");
 }
 
-// As the service manager hears it: with Type=notify the unit fails, and its status says
-// why.
-TEST_F(StartTest, TheServiceManagerIsTold) {
+// The service manager gets the cause as well: with Type=notify the unit fails, and its
+// status says why.
+TEST_F(StartTest, TheServiceManagerGetsTheCause) {
   const std::string path = directory_.path() + "/notify";
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

@@ -1,4 +1,4 @@
-// Deadlines, and a service that is stopped: it keeps nobody standing.
+// Deadlines, and a service that is stopped: it must not keep any process held.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,10 +41,10 @@ void StopNow(pid_t pid) {
   EXPECT_TRUE(Eventually([pid] { return IsStopped(pid); }));
 }
 
-// A thread that gets little of its processor is held until the deadline on the wall,
-// and not until it has spun for that long. The native run beside is only for the
-// output: how long a thread waits for a processor is the scheduler's business, and the
-// bound is several of such waits away from the deadline.
+// A thread that gets little of its processor is held until the deadline in elapsed
+// time, and not until it has run for that long. How long a thread waits for a
+// processor depends on the scheduler, so the bound exceeds the deadline by several
+// such waits.
 TEST_F(StopTest, ADeadlineIsTimeOnTheWall) {
   constexpr int kHogs = 4;
   constexpr uint64_t kBoundNs = 2500 * kMsec;
@@ -59,7 +59,7 @@ TEST_F(StopTest, ADeadlineIsTimeOnTheWall) {
     CPU_SET(cpu, &one);
     break;
   }
-  // It is started up, and waits, before it gets crowded.
+  // The target has started, and waits, before its processor gets busy.
   Child target(OnSimgpu({"hsa_dispatch", "-n", "5", "--wait-msec", "1500"}));
   EXPECT_TRUE(Eventually([&] {
     std::ifstream call("/proc/" + std::to_string(target.pid()) + "/syscall");
@@ -75,7 +75,7 @@ TEST_F(StopTest, ADeadlineIsTimeOnTheWall) {
   }
   ASSERT_EQ(sched_setaffinity(target.pid(), sizeof(one), &one), 0);
   ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(target.pid()), 19), 0);
-  // As long as it may be held, and the wait before. Nobody could say when it is over.
+  // The longest hold, and the wait before it: when the hold ends cannot be observed.
   const pid_t pid = target.pid();
   usleep(1'500'000 + kBoundNs / 1000);
   hogs.clear();
@@ -121,8 +121,8 @@ class StopModeTest : public StopTest,
 INSTANTIATE_TEST_SUITE_P(HoldModes, StopModeTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Whoever comes while the service is stopped is not held at all.
-TEST_P(StopModeTest, AStoppedServiceHoldsNobody) {
+// Processes that start their runtime while the service is stopped are not held.
+TEST_P(StopModeTest, AStoppedServiceHoldsNoProcess) {
   if (IsSkipped() || HasFatalFailure()) return;
   const Finished native = RunTarget({"hsa_init_threads"});
   WatcherProcess watcher(
@@ -130,7 +130,7 @@ TEST_P(StopModeTest, AStoppedServiceHoldsNobody) {
   ASSERT_TRUE(watcher.ready());
   StopNow(watcher.pid());
   for (int i = 0; i < 3; ++i) {
-    // With the hold's limit each would take ten seconds.
+    // Held to the deadline, each would take ten seconds.
     const uint64_t begin_ns = BootNs();
     const Finished result = RunTarget({"hsa_init_threads"});
     EXPECT_EQ(result.status, native.status);
@@ -160,7 +160,7 @@ TEST_P(StopModeTest, AStoppedServiceHoldsNobody) {
   EXPECT_EQ(recording.summary->hold_deadlines(), 0u);
 }
 
-// A hold that is under way ends when the service stops.
+// A hold that is in progress ends when the service stops.
 TEST_F(StopTest, AHoldEndsWhenTheServiceStops) {
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
   ASSERT_TRUE(watcher.ready());
@@ -171,7 +171,7 @@ TEST_F(StopTest, AHoldEndsWhenTheServiceStops) {
     pid = target.pid();
     EXPECT_TRUE(EventuallyHeld(pid));
     kill(watcher.pid(), SIGSTOP);
-    // What stands for a tracer stops for the signal when it goes on.
+    // A thread in a ptrace stop stops for the signal once the tracer lets it continue.
     const uint64_t begin_ns = BootNs();
     hung.Release();
     const Finished result = target.Wait();
@@ -182,7 +182,7 @@ TEST_F(StopTest, AHoldEndsWhenTheServiceStops) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// The signals of a process that is seized ahead go on arriving.
+// Signals still arrive in a process that was seized in advance.
 TEST_F(StopTest, SignalsDoNotWaitForAStoppedService) {
   constexpr int64_t kBoundMsec = 1000;
   const Finished native = RunTarget({"hsa_signals", "500"});
@@ -195,7 +195,7 @@ TEST_F(StopTest, SignalsDoNotWaitForAStoppedService) {
     return !tracer.empty() && tracer != "0";
   })) << "was not seized";
   StopNow(watcher.pid());
-  // It gets to its end though nobody continues the service.
+  // The target reaches its end although the service is not continued.
   EXPECT_TRUE(Eventually([&] {
     return target.PollOutput().find("result=") != std::string::npos;
   })) << "stands still";
@@ -207,28 +207,28 @@ TEST_F(StopTest, SignalsDoNotWaitForAStoppedService) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// Somebody stops the service, continues it as soon as it stands, and stops it again:
-// what was sent last counts, whatever the guard of the service does meanwhile.
+// A user stops the service, continues it as soon as it is stopped, and stops it again:
+// the last signal counts, whatever the guard of the service does meanwhile.
 TEST_F(StopTest, TheLastOfManyStopsCounts) {
   WatcherProcess watcher({"--auto", "--hold", "signal"});
   ASSERT_TRUE(watcher.ready());
   for (int round = 0; round < 10 && !HasFailure(); ++round) {
-    // It is seized ahead, so the guard has something to release at every stop.
+    // The target is seized in advance, so the guard must release it at every stop.
     Child target(OnSimgpu({"hsa_signals", "300"}));
     EXPECT_TRUE(Eventually([&] {
       const std::string tracer = StatusOf(target.pid(), "TracerPid");
       return !tracer.empty() && tracer != "0";
     })) << "was not seized";
     kill(watcher.pid(), SIGSTOP);
-    // Released, so the guard stops the service just now.
+    // When the target is released, the guard is about to stop the service again.
     for (int i = 0; i < 100'000 && StatusOf(target.pid(), "TracerPid") != "0"; ++i)
       continue;
-    // Not Eventually(): the guard must not have had its time yet.
+    // Not Eventually(): its pauses would give the guard the time to finish.
     for (int i = 0; i < 100'000 && !IsStopped(watcher.pid()); ++i) continue;
     kill(watcher.pid(), SIGCONT);
     usleep(60);
     kill(watcher.pid(), SIGSTOP);
-    usleep(200'000);
+    usleep(200'000);  // nothing happens for a while
     EXPECT_TRUE(IsStopped(watcher.pid())) << "was left running in round " << round;
     kill(watcher.pid(), SIGCONT);
     EXPECT_TRUE(Eventually([&] { return !IsStopped(watcher.pid()); }));
@@ -237,10 +237,10 @@ TEST_F(StopTest, TheLastOfManyStopsCounts) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// The service is stopped at random instants of attaches, and stays so until all
-// processes have ended as if nobody had watched them. ROCATTACH_STRESS multiplies the
-// rounds.
-TEST_P(StopModeTest, AnyInstantWillDo) {
+// The service is stopped at random instants of attaches, and stays stopped until all
+// processes have ended as they do without a service. ROCATTACH_STRESS multiplies the
+// number of rounds.
+TEST_P(StopModeTest, AStopAtAnyInstantHarmsNoProcess) {
   if (IsSkipped() || HasFatalFailure()) return;
   const char* scale = getenv("ROCATTACH_STRESS");
   const int rounds = std::max(1, static_cast<int>(10 * (scale ? atof(scale) : 1)));

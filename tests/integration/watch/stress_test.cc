@@ -1,7 +1,7 @@
-// Many processes at once, and a service that dies at random instants.
+// Many processes at once, and a service that is killed at random instants.
 //   ROCATTACH_STRESS=4               multiplies the sizes
-//   ROCATTACH_TEST_LAUNCHES=10000    so many launches in bursts (default 500)
-//   ROCATTACH_TEST_BURST=100         so many at once (default 50)
+//   ROCATTACH_TEST_LAUNCHES=10000    number of launches in bursts (default 500)
+//   ROCATTACH_TEST_BURST=100         number at once (default 50)
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int NumberFrom(const char* variable, int by_default) {
                          : std::max(1, static_cast<int>(strtol(text, nullptr, 10)));
 }
 
-// 4 is what a release is tested with.
+// Releases are tested with a factor of 4.
 int Scaled(int count) {
   const char* factor = getenv("ROCATTACH_STRESS");
   return factor == nullptr
@@ -37,13 +37,13 @@ class StressTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// What one launch of a burst runs, and what it prints when nobody watches.
+// The command of one launch of a burst, and its output without a service.
 struct Kind {
   std::vector<std::string> command;
   std::string output;
 };
 
-// Without the only word that differs from run to run.
+// The output without the rate, the only word that differs from run to run.
 std::string WithoutRate(std::string output) {
   for (size_t at = output.find("rate="); at != std::string::npos;
        at = output.find("rate=", at)) {
@@ -74,7 +74,7 @@ TEST_F(StressTest, BurstsMissNoWindow) {
   const int most = NumberFrom("ROCATTACH_TEST_LAUNCHES", Scaled(500));
   const int at_once = NumberFrom("ROCATTACH_TEST_BURST", 50);
   std::vector<Kind> kinds = Kinds();
-  // Bursts queue: a process late in one waits for those before it.
+  // Windows of a burst queue up: a late process waits for those before it.
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
   ASSERT_TRUE(watcher.ready());
   struct Launch {
@@ -96,7 +96,7 @@ TEST_F(StressTest, BurstsMissNoWindow) {
       launches[i].result = launches[i].child->Wait();
       launches[i].child.reset();
     }
-    // Its output would fill the pipe.
+    // The service's output would fill the pipe.
     (void)watcher.PollEvents("window");
   }
   EXPECT_TRUE(watcher.Stop().exited_with(0));
@@ -107,8 +107,8 @@ TEST_F(StressTest, BurstsMissNoWindow) {
          static_cast<unsigned long long>(recording.summary->windows_missed()),
          static_cast<unsigned long long>(recording.summary->windows_refused()));
   EXPECT_EQ(recording.summary->events_lost(), 0u);
-  // Other GPU processes of the machine may have been recorded too: only ours count.
-  // Of many launches, several have the same pid, one after another.
+  // Other GPU processes on the machine may have been recorded too: only ours count.
+  // Among many launches, several may have the same process ID, one after another.
   std::map<std::pair<pid_t, uint64_t>, const RecordedProcess*> by_start;
   for (const RecordedProcess& process : recording.processes) {
     by_start[{static_cast<pid_t>(process.process.pid()), process.process.start_ns()}] =
@@ -140,8 +140,8 @@ TEST_F(StressTest, BurstsMissNoWindow) {
   }
 }
 
-// The service is killed with SIGKILL while processes are being attached: each of them
-// ends as if it had never been watched.
+// The service is killed with SIGKILL while it attaches to processes: each of them ends
+// as it does without a service.
 TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
   KillRounds kills;
   kills.service = {"--auto", "--hold-timeout-msec", "1000"};
@@ -154,18 +154,18 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
   ExpectNobodyIsHarmed(kills);
 }
 
-// More events than fit while the service sleeps: no process is harmed, and what was
-// lost is counted, said and reported.
-TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
+// More events occur than fit while the service is stopped: no process is harmed, and
+// what was lost is counted, shown in a message, and reported.
+TEST_F(StressTest, LostEventsAreCounted) {
   constexpr uint64_t kChildren = 6000;
   ExecutableDirectory directory;
-  // Without a budget, which would keep most of them away.
+  // No budgets: they would suppress most windows.
   Terminal watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "1",
                     "--windows-per-second", "0", "--processes-per-user", "0",
                     "--collector", CollectorPath(), "-d", directory.path(), "-o",
                     "run"});
   ASSERT_NE(watcher.ReadUntil("output ").find("output "), std::string::npos);
-  // The one that does the work.
+  // The process that does the work; signals go to its parent.
   pid_t service = 0;
   std::ifstream("/proc/" + std::to_string(watcher.pid()) + "/task/" +
                 std::to_string(watcher.pid()) + "/children") >>
@@ -188,7 +188,7 @@ TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
   const v1::WatcherSummary& summary = *recording.summary;
   EXPECT_GT(summary.events_lost(), 0u);
   EXPECT_GE(summary.probe_windows(), kChildren);
-  // Each window came through, or its event is among those that were lost.
+  // Each window was recorded, or its event is among those that were lost.
   EXPECT_GE(recording.processes.size() + summary.events_lost(), kChildren);
   EXPECT_LT(recording.processes.size(), kChildren);
   for (const RecordedProcess& process : recording.processes) {

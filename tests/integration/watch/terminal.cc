@@ -39,7 +39,7 @@ const std::string& Terminal::ReadUntil(const std::string& text) {
     AwaitReadable(master_.get(), &reported);
     ssize_t n = read(master_.get(), chunk, sizeof(chunk));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // EIO: nobody has the other side any more
+    if (n <= 0) break;  // EIO: no process has the other side open any more
     seen_.append(chunk, static_cast<size_t>(n));
   }
   return seen_;

@@ -22,14 +22,14 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Reads until `text` has come, or the program has ended: all that was seen so far.
+  // Reads until `text` has come or the program has ended; returns all output so far.
   const std::string& ReadUntil(const std::string& text);
-  // Types. Echoed, as on any terminal.
+  // Types the text, which is echoed as on any terminal.
   void Type(const std::string& text) const;
-  // Reads to the end and waits: the status as of wait(2).
+  // Reads to the end and waits; returns the status as of wait(2).
   int Wait();
   const std::string& seen() const { return seen_; }
-  // Its lines, without the ends of lines; what a carriage return overwrote is kept.
+  // The output as lines without line ends; keeps what a carriage return overwrote.
   std::vector<std::string> Lines() const;
 
  private:

@@ -1,6 +1,6 @@
-// Times are those of what was recorded, whatever happens around them: the end of a
-// recording with operations in flight, the end of a process without exit handlers, and
-// time namespaces.
+// Each operation has its own times, whatever happens around it: the end of a recording
+// with operations in flight, the end of a process without exit handlers, and time
+// namespaces.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class TimesTest : public testing::Test {
         process.dispatches.begin(), process.dispatches.end(),
         [flag](const rocattach_dispatch& r) { return (r.flags & flag) != 0; }));
   }
-  // Of all dispatches, compared in the order of their packets.
+  // Number of impossible times of dispatches, compared in the order of their packets.
   static uint32_t Impossible(RecordedProcess process) {
     std::sort(process.dispatches.begin(), process.dispatches.end(),
               [](const rocattach_dispatch& a, const rocattach_dispatch& b) {
@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
         End{"Python", {"python3", TargetPath("late_python.py"), "--worker"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// It has waited for all of them, and ends without exit handlers at once.
-TEST_P(EndTest, WhatAProgramHasWaitedForHasItsTimes) {
+// The program has waited for all of them, and ends at once, without exit handlers.
+TEST_P(EndTest, DispatchesThatWereWaitedForHaveTimes) {
   if (IsSkipped() || HasFatalFailure()) return;
   constexpr int kRuns = 10;
   std::vector<std::string> command = GetParam().arguments;
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Offset{"Both", {"--boottime", "5000", "--monotonic", "-500"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// A boot time that would be before the boot cannot be set.
+// True if the boot time would be before the boot, which cannot be set.
 bool TooYoung(const Offset& offset) {
   return std::string(offset.name) == "Behind" && BootNs() < 1001ull * 1'000'000'000;
 }
@@ -156,7 +156,7 @@ TEST_P(NamespaceTest, IsRecordedFromTheWindowOn) {
   const Finished result = Child(command).Wait();
   const uint64_t end_ns = BootNs();
   EXPECT_EQ(result.status, native.status);
-  // Its rate differs.
+  // The rate differs.
   for (const char* key : {"dispatches", "copies", "bytes", "increment", "accumulate"}) {
     EXPECT_EQ(Reported(result.output, key), Reported(native.output, key)) << key;
   }
@@ -194,7 +194,7 @@ TEST_P(NamespaceTest, IsRecordedLate) {
   const std::string file = directory.path() + "/run.rwa";
   Attacher attacher(file, {static_cast<pid_t>(std::stoi(child))});
   EXPECT_TRUE(attacher.Attached());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the time to record
   EXPECT_TRUE(attacher.Stop().exited_with(0));
   const uint64_t end_ns = BootNs();
   std::ofstream(until).put('x');
@@ -212,7 +212,7 @@ TEST_P(NamespaceTest, IsRecordedLate) {
   EXPECT_EQ(process.account.times_not_believable(), 0u);
 }
 
-// The kernel tells the service the times of the initial namespace.
+// The kernel gives the service the times of the initial time namespace.
 TEST_F(TimesTest, AServiceInATimeNamespaceSaysThatItCannotWorkThere) {
   if (access("/proc/self/ns/time", F_OK) != 0) GTEST_SKIP() << "no time namespaces";
   const Finished result = Child({"unshare", "--time", "--fork", "--boottime", "5000",
@@ -222,7 +222,7 @@ TEST_F(TimesTest, AServiceInATimeNamespaceSaysThatItCannotWorkThere) {
   EXPECT_THAT(result.output + result.errors, testing::HasSubstr("time namespace"));
 }
 
-// Gives a thread no more CPU than nobody else wants.
+// Runs the threads with this name only when their CPU would otherwise be idle.
 void Starve(pid_t pid, const std::string& name) {
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
   DIR* const folder = opendir(tasks.c_str());
@@ -236,8 +236,8 @@ void Starve(pid_t pid, const std::string& name) {
   closedir(folder);
 }
 
-// Its signals are used again at once, and its collector's thread has no CPU: what was
-// in flight when the recording ended must not get the times of what came afterwards.
+// The program reuses its signals at once, and the collector's thread gets no CPU:
+// dispatches in flight when a recording ended must not get the times of later ones.
 TEST_F(TimesTest, TheEndOfARecordingDoesNotMixUpTimes) {
   TemporaryDirectory directory;
   Child target(OnSimgpu({"hsa_dispatch", "-n", "4000", "-q", "1", "-t", "1",
@@ -248,7 +248,7 @@ TEST_F(TimesTest, TheEndOfARecordingDoesNotMixUpTimes) {
     Attacher attacher(file, {target.pid()});
     ASSERT_TRUE(attacher.Attached());
     Starve(target.pid(), "rocattach");
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the time to record
     EXPECT_TRUE(attacher.Stop().exited_with(0));
     const RecordedProcess process = ReadRecording(file).Process(target.pid());
     EXPECT_GT(process.dispatches.size(), 0u);

@@ -51,15 +51,15 @@ class TranslatorsTest : public testing::TestWithParam<Translator> {
       GTEST_SKIP() << program << " is not installed; run scripts/setup";
     }
     std::filesystem::copy_file(kRuntime, Copy());
-    // Without a service of ours.
+    // A run without a service.
     native_ = Start(/*waits=*/false)->Wait();
     ASSERT_TRUE(native_.exited_with(0)) << native_.output << native_.errors;
   }
 
-  // Of the runtime, which nobody else uses.
+  // The path of a copy of the runtime that no other process uses.
   std::string Copy() const { return directory_.path() + "/libhsa-runtime64.so.1"; }
   std::string Gate() const { return directory_.path() + "/gate"; }
-  // The target under the translator; `waits`: before hsa_init, until Open().
+  // The target under the translator; `waits`: it waits for Open() before hsa_init.
   std::unique_ptr<Child> Start(bool waits) {
     std::vector<std::string> words = GetParam().command;
     words.push_back(TargetPath("hsa_dispatch"));
@@ -127,11 +127,11 @@ class TranslatorsTest : public testing::TestWithParam<Translator> {
   Finished native_;
 };
 
-TEST_P(TranslatorsTest, OfAKnownCopyIsPassedAndRunsAsNatively) {
+TEST_P(TranslatorsTest, AProgramWithAKnownCopyIsPassedAndRunsAsNatively) {
   ExpectPassedWith("yielding");
 }
 
-// The same with further parts of each.
+// Further tests, once for each translator.
 class EachTranslatorTest : public TranslatorsTest {};
 
 TEST_P(EachTranslatorTest, IsPassedInOtherHoldModes) {
@@ -140,8 +140,8 @@ TEST_P(EachTranslatorTest, IsPassedInOtherHoldModes) {
 }
 
 // The service finds the copy in the process itself, or sees it there before it has a
-// probe. What executes the same copy is recorded.
-TEST_P(EachTranslatorTest, OfANewCopyIsPassedAndOthersAreRecorded) {
+// probe. A native process with the same copy is recorded.
+TEST_P(EachTranslatorTest, AProgramWithANewCopyIsPassedAndOthersAreRecorded) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   ExpectAsNative(Start(/*waits=*/false)->Wait());
@@ -154,8 +154,8 @@ TEST_P(EachTranslatorTest, OfANewCopyIsPassedAndOthersAreRecorded) {
   EXPECT_EQ(recording.Process(native->pid()).dispatches.size(), kDispatches);
 }
 
-// The kernel puts the breakpoint into the memory of all that run.
-TEST_P(EachTranslatorTest, OneThatRunsWhenServicesStartRunsOn) {
+// The kernel writes the breakpoint into the memory of all running processes.
+TEST_P(EachTranslatorTest, ARunningProgramRunsOnWhenServicesStart) {
   auto target = Start(/*waits=*/true);
   WatcherProcess first({"--auto", "--library", Copy()});
   ASSERT_TRUE(first.ready());

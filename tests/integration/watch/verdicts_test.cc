@@ -1,4 +1,4 @@
-// Causes and remedies that verdicts name are the true ones.
+// Verdicts name the true causes and remedies.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/harness.h"
 
 namespace rocattach::testing_support {
@@ -24,7 +25,7 @@ class VerdictsTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// Runs a target with a filter.
+// Runs a target with a seccomp filter.
 pid_t StartWithFilter(std::vector<std::string> command, std::vector<sock_filter> code) {
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
@@ -40,12 +41,21 @@ pid_t StartWithFilter(std::vector<std::string> command, std::vector<sock_filter>
   _exit(127);
 }
 
+// Waits for the end of the process; returns its status as of wait(2).
+int EndOf(pid_t pid) {
+  bool reported = false;
+  AwaitEnd(pid, &reported);
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return status;
+}
+
 constexpr sock_filter kAllow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-// With one that gives this answer to memfd_create, a call that neither the target nor
-// the runtime makes, and the collector does.
+// With a filter that gives this answer to memfd_create, a call that neither the target
+// nor the runtime makes, but the collector does.
 pid_t StartFiltered(std::vector<std::string> command, uint32_t answer) {
-  // Nor does the simulated GPU then.
+  // With this, the simulated GPU does not make the call either.
   command.insert(command.begin(), {"/usr/bin/env", "SIMGPU_MEMFD=0"});
   return StartWithFilter(
       command, {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -53,8 +63,8 @@ pid_t StartFiltered(std::vector<std::string> command, uint32_t answer) {
                 BPF_STMT(BPF_RET | BPF_K, answer), kAllow});
 }
 
-// With one that kills at a size that only the collector's memory has: no check can know
-// what a filter makes of each argument.
+// With a filter that kills at a size that only the collector's memory has: no check can
+// predict what a filter decides for each argument.
 pid_t StartKilledAtTruncate(const std::vector<std::string>& command) {
   constexpr uint32_t kBytes = offsetof(seccomp_data, args) + sizeof(uint64_t);
   return StartWithFilter(
@@ -68,14 +78,13 @@ pid_t StartKilledAtTruncate(const std::vector<std::string>& command) {
 class SeccompTest : public VerdictsTest,
                     public testing::WithParamInterface<uint32_t> {};
 
-// It is recognised before anything is written.
+// Such a filter is recognised before anything is written.
 TEST_P(SeccompTest, AFilterThatWouldKillIsRefusedByName) {
   const std::vector<std::string> command = OnSimgpu({"hsa_dispatch", "-n", "5"});
-  int status = 0;
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   const pid_t pid = StartFiltered(command, GetParam());
-  waitpid(pid, &status, 0);
+  const int status = EndOf(pid);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const v1::WindowEvent verdict =
@@ -91,14 +100,13 @@ INSTANTIATE_TEST_SUITE_P(Actions, SeccompTest,
                          testing::Values(SECCOMP_RET_KILL_PROCESS,
                                          SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP));
 
-// An error is the collector's to handle: it says so, and the process runs on.
+// The collector handles an error itself: it reports it, and the process runs on.
 TEST_F(VerdictsTest, AFilterThatAnswersWithAnErrorHarmsNobody) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   const pid_t pid =
       StartFiltered(OnSimgpu({"hsa_dispatch", "-n", "5"}), SECCOMP_RET_ERRNO | EPERM);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const int status = EndOf(pid);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const v1::WindowEvent verdict =
@@ -107,16 +115,15 @@ TEST_F(VerdictsTest, AFilterThatAnswersWithAnErrorHarmsNobody) {
   EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED) << verdict.detail();
 }
 
-// A signal of somebody else, while the collector is being loaded.
+// A signal that the service did not send, while the collector is being loaded.
 TEST_F(VerdictsTest, ADeathDuringTheAttachIsNamedWithItsSignal) {
-  // The filter allows what the check knows, and kills at what follows: a call with an
+  // The filter allows the calls that the check knows, and kills at a later one, with an
   // argument that only the collector's memory has.
   const std::vector<std::string> command = OnSimgpu({"hsa_dispatch", "-n", "5"});
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   const pid_t pid = StartKilledAtTruncate(command);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const int status = EndOf(pid);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) << status;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
@@ -133,13 +140,13 @@ TEST_F(VerdictsTest, ADeathDuringTheAttachIsNamedWithItsSignal) {
   EXPECT_LT(problem, report.output.find("run by")) << "first of all";
 }
 
-// Descriptors that the service lacks are not the target's missing rights.
+// If the service runs out of descriptors, the verdict does not blame the target.
 TEST_F(VerdictsTest, AServiceWithoutDescriptorsIsNotTheTargetsFault) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   rlimit before;
   ASSERT_EQ(prlimit(watcher.pid(), RLIMIT_NOFILE, nullptr, &before), 0);
-  // All numbers below the first that is free are taken.
+  // All descriptor numbers below the first free one are in use.
   rlim_t first_free = 0;
   const std::string descriptors = "/proc/" + std::to_string(watcher.pid()) + "/fd/";
   while (std::filesystem::is_symlink(descriptors + std::to_string(first_free))) {

@@ -9,12 +9,12 @@
 
 namespace rocattach::testing_support {
 
-// Expects one process in a recording, to which has been attached; returns it.
+// Expects exactly one process in a recording, with verdict `attached`; returns it.
 RecordedProcess OnlyAttached(const std::string& recording);
 
-// Runs the command once without and once with a service of these options. Expects that
-// it ends well and the same way both times, and that it is recorded as above; returns
-// that. `watched`, unless null: its second end.
+// Runs the command once without a service, and once with a service with these options.
+// Expects that it succeeds and ends the same way both times, and that it is recorded as
+// above; returns that process. `watched`, unless null, receives the second end.
 RecordedProcess RunWatched(const std::vector<std::string>& command,
                            const std::vector<std::string>& options = {"--auto"},
                            Finished* watched = nullptr);

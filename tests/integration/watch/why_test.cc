@@ -1,4 +1,4 @@
-// `rocattach why` tells what was decided about a process, also when it is gone.
+// `rocattach why` reports what was decided about a process, even when it has ended.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/unit/gpus/fake_driver.h"
 #include "userspace/watch/runtime_start.h"
@@ -38,7 +39,7 @@ class WhyTest : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return Child(words).Wait();
   }
-  // Empty if the answer is no JSON.
+  // The processes that have had this ID; empty if the answer is not JSON.
   Json Lives(pid_t pid) const {
     const Json answer =
         Json::parse(Why(pid, {"--json"}).output, nullptr, /*allow_exceptions=*/false);
@@ -48,7 +49,7 @@ class WhyTest : public testing::Test {
   ExecutableDirectory directory_;
 };
 
-// Starts the command; with `pid`, as that process. -1: the number is taken.
+// Starts the command; with `pid`, as that process. Returns -1 if the ID is in use.
 pid_t Start(const std::vector<std::string>& command, pid_t pid = 0) {
   std::vector<char*> words;
   for (const std::string& word : command) {
@@ -68,6 +69,8 @@ pid_t Start(const std::vector<std::string>& command, pid_t pid = 0) {
 }
 
 int WaitFor(pid_t pid) {
+  bool reported = false;
+  AwaitEnd(pid, &reported);
   int status = -1;
   waitpid(pid, &status, 0);
   return status;
@@ -106,7 +109,7 @@ TEST_F(WhyTest, AnAttachedProcessAndOneThatIsGone) {
   EXPECT_EQ(lives[0]["process"]["comm"], "hsa_dispatch");
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 
-  // The same from the recording, without the service.
+  // The recording gives the same answers, without the service.
   const Finished recorded =
       Child({ClientPath(), "why", absl::StrCat(child.pid()), "-i", watcher.recording()})
           .Wait();
@@ -124,7 +127,7 @@ TEST_F(WhyTest, ARefusedProcessHasAReasonAndARemedy) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
   const pid_t pid = Start(OnSimgpu({"hsa_dispatch", "-n", "5"}));
-  // A debugger is there before the window is.
+  // A debugger is attached before the window opens.
   ASSERT_EQ(ptrace(PTRACE_SEIZE, pid, nullptr, nullptr), 0);
   EXPECT_EQ(WaitFor(pid), 0);
   Finished why;
@@ -173,7 +176,7 @@ TEST_F(WhyTest, AMissedProcessSaysSo) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-// A late attach that was not begun is known to the service, not only inspected.
+// The service knows of a late attach that was not begun; no inspection is needed.
 TEST_F(WhyTest, AFailedLateAttachIsRemembered) {
   Child target(
       OnSimgpu({"hsa_dispatch", "-n", "5", "--rounds", "1000", "--sleep-msec", "100"}));
@@ -232,7 +235,7 @@ TEST_F(WhyTest, AProcessThatOnlyTheDriverKnowsHasMissedItsWindow) {
   EXPECT_EQ(summary[0]["missed_windows"].value("unknown_copy", 0), 1) << summary[0];
 }
 
-TEST_F(WhyTest, LivesOfOneNumberAreListedByStartTime) {
+TEST_F(WhyTest, ProcessesWithTheSameIdAreListedByStartTime) {
   const std::vector<std::string> command = OnSimgpu({"hsa_dispatch", "-n", "5"});
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
@@ -254,20 +257,20 @@ TEST_F(WhyTest, LivesOfOneNumberAreListedByStartTime) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-TEST_F(WhyTest, WhatNobodyHasSeenIsUnknownOrLookedAt) {
+TEST_F(WhyTest, UnseenProcessesAreUnknownOrInspected) {
   WatcherProcess watcher(Watch());
   ASSERT_TRUE(watcher.ready());
-  // Beyond every number that the kernel gives.
+  // Above every process ID that the kernel assigns.
   const Finished unknown = Why((1 << 22) - 1);
   EXPECT_TRUE(unknown.exited_with(2)) << unknown.output;
   EXPECT_NE(unknown.errors.find("the service has not seen it"), std::string::npos)
       << unknown.errors;
-  // Alive, and no GPU process.
+  // Running, and not a GPU process.
   const Finished self = Why(getpid());
   EXPECT_TRUE(self.exited_with(1)) << self.output << self.errors;
   EXPECT_NE(self.output.find("HSA runtime"), std::string::npos) << self.output;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
-  // Nobody answers where the option says.
+  // No service answers at the socket that the option names.
   EXPECT_TRUE(Why(getpid()).exited_with(3));
 }
 

@@ -1,6 +1,6 @@
-// librocprofiler-sdk-attach.so.1, simulated: lives in a process that was started with
-// ROCP_TOOL_ATTACH=1, offers the thread that an attacher looks for, and takes note of
-// queues and code objects, so that a tool that comes later does not miss them.
+// librocprofiler-sdk-attach.so.1, simulated: is loaded in a process that was started
+// with ROCP_TOOL_ATTACH=1, provides the thread that an attacher looks for, and tracks
+// queues and code objects, so that a tool that is attached later does not miss them.
 #include <pthread.h>
 #include <signal.h>
 
@@ -67,7 +67,7 @@ void StartListener() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([] {
     pthread_setname_np(pthread_self(), "rocp-bg-attach");
-    // As upstream's: a condition variable that nobody signals.
+    // As upstream: waits for a condition variable that is never signalled.
     std::mutex mutex;
     std::condition_variable never;
     std::unique_lock lock(mutex);

@@ -1,5 +1,5 @@
-/* What the simulated attach library, register and SDK share. The real one's table is
- * private and bound to its release; this one has only what the simulators need. */
+/* Shared by the simulated attach library, register and SDK. The real library's table is
+ * private and depends on the release; this one has only what the simulators need. */
 #ifndef ROCATTACH_TESTS_SIMROCM_ATTACH_ATTACH_TABLE_H_
 #define ROCATTACH_TESTS_SIMROCM_ATTACH_ATTACH_TABLE_H_
 
@@ -17,7 +17,7 @@ typedef int (*simrocm_attach_set_api_table_fn)(const char* name, uint64_t lib_ve
                                                uint64_t table_count,
                                                rocattach_register_library_api_table_fn);
 
-/* Sees every packet that a queue is given, and passes on what the GPU shall run. */
+/* Gets every packet that is written to a queue, and passes on those for the GPU. */
 typedef void (*simrocm_write_interceptor)(const hsa_queue_t* queue, hsa_agent_t agent,
                                           const void* packets, uint64_t count,
                                           hsa_amd_queue_intercept_packet_writer writer,
@@ -25,11 +25,11 @@ typedef void (*simrocm_write_interceptor)(const hsa_queue_t* queue, hsa_agent_t 
 
 struct simrocm_attach_table {
   uint64_t size;
-  /* All queues made since the library was loaded, and all later ones. */
+  /* For all queues created since the library was loaded, and all later ones. */
   void (*set_write_interceptor)(simrocm_write_interceptor interceptor, void* data);
   /* Called before a queue is destroyed. */
   void (*set_queue_destroyed)(void (*callback)(const hsa_queue_t* queue));
-  /* Executables that are frozen and not destroyed. */
+  /* Calls `callback` for executables that are frozen and not destroyed. */
   void (*iterate_executables)(void (*callback)(hsa_executable_t executable, void* data),
                               void* data);
 };

@@ -2,10 +2,10 @@
 // rocprofiler-register at the end of its first hsa_init, as the runtimes of ROCm 6 and
 // later do.
 //
-// It gets in as an HSA tool. Preloaded, it also answers the runtime's question for
-// HSA_TOOLS_LIB with its own name and loads the user's tools itself: that way it can do
-// what a newer runtime does and leave them out, silently, once a rocprofiler tool is
-// in. Named in HSA_TOOLS_LIB and not preloaded, it only registers.
+// It is loaded as an HSA tool. If preloaded, it also answers the runtime's query for
+// HSA_TOOLS_LIB with its own name and loads the user's tools itself: so it can do what
+// a newer runtime does and silently skip them once a rocprofiler tool is loaded. If
+// named in HSA_TOOLS_LIB and not preloaded, it only registers.
 #include <dlfcn.h>
 #include <hsa/hsa_api_trace.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ extern "C" int32_t rocprofiler_register_library_api_table(
     const char* name, rocattach_register_import_fn import_func, uint32_t lib_version,
     void** api_tables, uint64_t api_table_length, rocattach_register_id* id);
 
-// Where it lies is what secure mode looks at.
+// Secure mode checks which file this function is in.
 SIMROCM_EXPORT uint32_t rocprofiler_register_import_hsa(void) {
   return 10500;
 }
@@ -35,7 +35,7 @@ namespace {
 using OnLoadFunction = bool (*)(HsaApiTable*, uint64_t, uint64_t, const char* const*);
 using OnUnloadFunction = void (*)();
 
-// True once the runtime has asked for HSA_TOOLS_LIB: the user's tools are ours to load.
+// True once the runtime has asked for HSA_TOOLS_LIB: then we load the user's tools.
 bool answered = false;
 
 std::vector<void*>& LoadedTools() {
@@ -50,7 +50,7 @@ std::string OwnPath() {
 }
 
 // Our own file, as one word of HSA_TOOLS_LIB: the runtime splits that at blanks, and a
-// backslash takes the next character as it is.
+// backslash escapes the next character.
 char* OwnWord() {
   static std::string* const word = [] {
     auto* escaped = new std::string;

@@ -1,10 +1,10 @@
 // libsimrocm-hip.so: makes HIP 5.2 register its functions as HIP 6 and later do.
 //
-// Preloaded, it stands before the real runtime. A call goes through a table of pointers
-// to the real functions, which rocprofiler-register has been given: "hip_compiler" with
-// the first code object, before main(), and "hip" with the first call of the runtime,
-// which is before hsa_init. Calls that a program finds with dlsym in the runtime's own
-// handle do not come here, nor do calls inside of the runtime.
+// It is preloaded before the real runtime. A call goes through a table of pointers to
+// the real functions, which is registered with rocprofiler-register: "hip_compiler"
+// with the first code object, before main(), and "hip" with the first call of the
+// runtime, which is before hsa_init. Calls that a program finds with dlsym in the
+// runtime's own handle do not come here, nor do calls inside the runtime.
 #include <dlfcn.h>
 
 #include "tests/simrocm/call_log.h"
@@ -17,7 +17,7 @@ extern "C" int32_t rocprofiler_register_library_api_table(
     const char* name, rocattach_register_import_fn import_func, uint32_t lib_version,
     void** api_tables, uint64_t api_table_length, rocattach_register_id* id);
 
-// Where they lie is what secure mode looks at.
+// Secure mode checks which file these functions are in.
 SIMROCM_EXPORT uint32_t rocprofiler_register_import_hip(void) {
   return 60000;
 }
@@ -30,7 +30,7 @@ namespace {
 using simrocm::Dim3;
 using simrocm::Stream;
 
-// The function of the real runtime, also if that was opened with RTLD_LOCAL.
+// The function of the real runtime, even if that was opened with RTLD_LOCAL.
 void* Real(const char* name) {
   void* function = dlsym(RTLD_NEXT, name);
   if (function == nullptr) {

@@ -1,11 +1,11 @@
-// libother-tool.so: a profiler that is in a process already, as ROCm builds of PyTorch
-// bring one along: a library with a visible rocprofiler_configure that traces
-// dispatches and copies through the SDK, and switches tracing on and off while the
-// program works. Whoever profiles the same process compares what it recorded with and
-// without that.
+// libother-tool.so: a profiler that is already in a process, as ROCm builds of PyTorch
+// have one: a library with a visible rocprofiler_configure that traces dispatches and
+// copies through the SDK, and switches tracing on and off while the program works.
+// Tests that profile the same process compare what this tool recorded with and without
+// the other profiler.
 //
 // OTHER_TOOL has words separated by blanks:
-//   idle             a client that traces nothing, and only gets to know code objects
+//   idle             a client that traces nothing, and only receives code objects
 //   dispatch, copy   what to trace; both if neither is given
 //   calls            HSA calls too
 //   stopped          tracing is configured, but starts only with the first switch
@@ -14,14 +14,14 @@
 //   on-usec=N off-usec=N
 //                    how long it stays on and off; 0: not at all (default 200)
 // OTHER_TOOL_OUTPUT names the file that it writes at the end, a line for each:
-//   queue id=N kernel=NAME dispatches=N timed=N ns=SUM      in order of queues and
-//   names copy direction=NAME copies=N bytes=SUM timed=N ns=SUM record id=N queue=N
-//   kernel=NAME start=NS end=NS         with the word "records" call name=NAME calls=N
-//   with the word "calls" total dispatches=N copies=N dropped=N repeated=N unordered=N
-//   switches=N
+//   queue id=N kernel=NAME dispatches=N timed=N ns=SUM   in order of queues and names
+//   copy direction=NAME copies=N bytes=SUM timed=N ns=SUM
+//   record id=N queue=N kernel=NAME start=NS end=NS      with the word "records"
+//   call name=NAME calls=N                               with the word "calls"
+//   total dispatches=N copies=N dropped=N repeated=N unordered=N switches=N
 // timed: with 0 < start < end. repeated: dispatch ids seen twice. unordered: dispatches
 // that began clearly before an earlier one of their queue had ended.
-// OTHER_TOOL_DONE names a file that it makes once it has done its switches.
+// OTHER_TOOL_DONE names a file that it creates once it has done its switches.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ void ReadWords() {
   }
 }
 
-// An SDK call failed: nothing that this tool says could be trusted.
+// Aborts if an SDK call failed: the output of this tool could not be trusted.
 void Check(const char* what, int status) {
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) return;
   fprintf(stderr, "other tool: %s: status %d\n", what, status);
@@ -229,7 +229,7 @@ int Initialize(rocattach_sdk_client_finalize_fn, void*) {
   return 0;
 }
 
-// The runtime relates the GPU's clock to the system's anew now and then, so that the
+// The runtime recalibrates the GPU's clock to the system's now and then, so that the
 // end of one dispatch and the start of the next, the same tick, may differ in ns.
 constexpr uint64_t kClockNs = 2500;
 

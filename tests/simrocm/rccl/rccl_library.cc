@@ -13,7 +13,7 @@ SIMROCM_EXPORT uint32_t rocprofiler_register_import_rccl(void) {
   return 22106;
 }
 
-// What the functions do without a tool.
+// The functions as they are without a tool.
 namespace simrocm::own {
 namespace {
 

@@ -22,7 +22,7 @@ constexpr char kToolAttached[] = "ROCPROFILER_REGISTER_TOOL_ATTACHED";
 
 struct AttachState {
   CheckedMutex mutex;
-  std::string tool_path;  // of the first successful attach
+  std::string tool_path;  // from the first successful attach
 };
 
 AttachState& State() {
@@ -73,8 +73,8 @@ rocattach_register_status LoadTool(const char* tool_path) {
                      : ROCATTACH_REGISTER_ROCPROFILER_ERROR;
 }
 
-// As releases before September 2026 attach (SIMROCM_OLD_ATTACH): the tool is named in
-// the program's environment for good, and what then cannot be loaded ends the program.
+// Attaches as releases before September 2026 do (SIMROCM_OLD_ATTACH): the program's
+// environment names the tool from then on, and a failure to load it ends the program.
 rocattach_register_status OldAttach(const char* environment_buffer,
                                     const char* tool_path) {
   if (tool_path == nullptr) Fatal("rocprofiler_register_attach without a tool");

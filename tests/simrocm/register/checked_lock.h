@@ -1,4 +1,4 @@
-// A lock that tells its own holder "you have it already" instead of waiting forever.
+// A lock that fails if its holder takes it again, instead of waiting forever.
 #ifndef ROCATTACH_TESTS_SIMROCM_REGISTER_CHECKED_LOCK_H_
 #define ROCATTACH_TESTS_SIMROCM_REGISTER_CHECKED_LOCK_H_
 
@@ -10,7 +10,7 @@ namespace simrocm {
 
 class CheckedMutex {
  public:
-  // False, and nothing changed, if this thread holds it. Other threads wait.
+  // False, without any change, if this thread holds it already. Other threads wait.
   bool Lock() {
     if (owner_.load() == std::this_thread::get_id()) return false;
     mutex_.lock();

@@ -37,7 +37,7 @@ const char* StatusText(int32_t status) {
   }
 }
 
-// The SDK, if a tool asks for it or it is in use already.
+// The SDK, if a tool needs it or it is in use already.
 const SdkLibrary* ScanForTools() {
   if (KnownSdk() != nullptr) return KnownSdk();
   if (!ToolIsVisible()) return nullptr;

@@ -7,13 +7,13 @@
 
 namespace simrocm {
 
-// Held by every registration and propagation, the SDK's work in it included.
+// Held during every registration and propagation, including the SDK's work in it.
 CheckedMutex& RegistrationMutex();
 // Guarded by RegistrationMutex().
 Registry& TheRegistry();
 
-// Where attachment is on (ROCP_TOOL_ATTACH), loads the attach library, which registers
-// itself and, for "hsa", takes note of queues and code objects from then on. Call with
+// If attachment is on (ROCP_TOOL_ATTACH), loads the attach library, which registers
+// itself and, for "hsa", tracks queues and code objects from then on. Call with
 // the lock held.
 void PrepareAttachment(const Registration& registration);
 

@@ -8,8 +8,8 @@
 namespace simrocm {
 namespace {
 
-// The order gives the bits of a registration's id. System copies of the HSA runtime are
-// named .so.1, which the pattern does not match: secure mode rejects them upstream too.
+// The order determines the bits of a registration's id. System copies of the HSA
+// runtime are named .so.1, which does not match: secure mode rejects them upstream too.
 constexpr KnownLibrary kLibraries[] = {
     {"hsa", "libhsa-runtime64\\.so\\.[2-9]($|\\.[0-9.]+)"},
     {"hip", "libamdhip64\\.so\\.[6-9]($|\\.[0-9.]+)"},
@@ -79,7 +79,7 @@ rocattach_register_status Registry::Add(unsigned index, const char* name,
   if (instances_[index] >= MaxInstances()) {
     return ROCATTACH_REGISTER_EXCESS_API_INSTANCES;
   }
-  auto* entry = new Registration;  // as long as the process
+  auto* entry = new Registration;  // lives as long as the process
   entry->name = name;
   entry->lib_version = lib_version;
   entry->instance = instances_[index]++;

@@ -1,4 +1,4 @@
-// What has registered: names that are allowed, instances, recorded tables.
+// The registry: names that are allowed, instances, recorded tables.
 #ifndef ROCATTACH_TESTS_SIMROCM_REGISTER_REGISTRY_H_
 #define ROCATTACH_TESTS_SIMROCM_REGISTER_REGISTRY_H_
 
@@ -19,7 +19,7 @@ struct KnownLibrary {
 // The known library of this name and its index; nullptr if there is none.
 const KnownLibrary* FindKnownLibrary(const char* name, unsigned* index);
 
-// Registrations that one library may have: 64 bits shared by all known libraries.
+// Maximum registrations of one library: all known libraries share 64 bits.
 unsigned MaxInstances();
 
 // True if `import_func` lies in a mapped file whose name matches the library's pattern.
@@ -31,14 +31,14 @@ struct Registration {
   uint32_t lib_version = 0;
   uint64_t instance = 0;
   std::vector<void*> tables;
-  bool propagated = false;  // the SDK has got it
+  bool propagated = false;  // passed to the SDK
 };
 
 // Not thread-safe; the caller holds the library's lock.
 class Registry {
  public:
   // Checks the number of instances and records the tables. "rocattach" is kept first,
-  // so that the SDK sees it before the tables whose queues it knows.
+  // so that the SDK gets it before the tables whose queues it tracks.
   rocattach_register_status Add(unsigned index, const char* name, uint32_t lib_version,
                                 void** tables, uint64_t table_count,
                                 rocattach_register_id* id, Registration** added);

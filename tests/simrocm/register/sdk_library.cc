@@ -81,7 +81,7 @@ const SdkLibrary* FindSdk() {
   std::string named = GetString("ROCPROFILER_REGISTER_LIBRARY");
   const char* candidates[] = {"librocprofiler-sdk.so", "librocprofiler-sdk.so.1",
                               "librocprofiler-sdk.so.0"};
-  // Probed without adding its symbols to the program, then promoted.
+  // Opened first without adding its symbols to the program, then made global.
   auto try_open = [&](const std::string& name, bool beside) -> const SdkLibrary* {
     void* handle = beside ? OpenBeside(name.c_str(), RTLD_LOCAL | RTLD_LAZY)
                           : dlopen(name.c_str(), RTLD_LOCAL | RTLD_LAZY);

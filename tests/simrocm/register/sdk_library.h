@@ -1,4 +1,4 @@
-// Finding rocprofiler-sdk, and whether a tool asks for it.
+// Finds rocprofiler-sdk, and determines if a tool needs it.
 #ifndef ROCATTACH_TESTS_SIMROCM_REGISTER_SDK_LIBRARY_H_
 #define ROCATTACH_TESTS_SIMROCM_REGISTER_SDK_LIBRARY_H_
 
@@ -24,10 +24,10 @@ bool ToolIsVisible();
 // is remembered. Returns nullptr if there is none.
 const SdkLibrary* FindSdk();
 
-// The SDK if one was found before.
+// The SDK that was found before; nullptr if there is none.
 const SdkLibrary* KnownSdk();
 
-// Opens a library of this name beside this one, else by the loader's search.
+// Opens a library of this name beside this one, else as the loader finds it.
 void* OpenBeside(const char* name, int flags);
 
 }  // namespace simrocm

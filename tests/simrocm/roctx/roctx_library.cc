@@ -18,7 +18,7 @@ SIMROCM_EXPORT uint32_t rocprofiler_register_import_roctx(void) {
   return 40100;
 }
 
-// What the functions do without a tool.
+// The functions as they are without a tool.
 namespace simrocm::own {
 namespace {
 
@@ -28,7 +28,7 @@ int& Depth() {
 }
 
 void roctxMarkA(const char*) {}
-// The level of the range that begins or ends, from 0; negative: there is none.
+// Returns the level of the range that begins or ends, from 0; negative: no range.
 int roctxRangePushA(const char*) {
   return Depth()++;
 }

@@ -1,5 +1,5 @@
-// What newer runtimes do and Debian's does not: queues from descriptors, rings in device
-// memory, counted queues, batches of copies.
+// Features of newer runtimes that Debian's lacks: queues from descriptors, rings in
+// device memory, counted queues, batches of copies.
 #define _GNU_SOURCE
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/hsa.h>
@@ -82,7 +82,7 @@ static struct {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-// Queues that this file has made, free where there is no queue.
+// Queues that this file has created; entries without a queue are free.
 static struct {
   hsa_queue_t* queue;
   hsa_agent_t agent;
@@ -128,7 +128,7 @@ static hsa_status_t create_one(hsa_agent_t agent, struct queue_descriptor* d) {
   return status;
 }
 
-// Keeps what could be made, and returns the first error.
+// Keeps the queues that could be created, and returns the first error.
 static hsa_status_t amd_queue_create(hsa_agent_t agent, struct queue_descriptor* list,
                                      uint32_t count) {
   if (list == NULL || count == 0) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
@@ -149,7 +149,7 @@ static hsa_status_t queue_destroy(hsa_queue_t* queue) {
   return real.queue_destroy(queue);
 }
 
-// The real ring is in host memory: who asks hears of the device.
+// The real ring is in host memory, but it is reported as the device's.
 static hsa_status_t pointer_info(const void* pointer, hsa_amd_pointer_info_t* info,
                                  void* (*alloc)(size_t), uint32_t* count,
                                  hsa_agent_t** accessible) {
@@ -237,7 +237,7 @@ static hsa_status_t counted_queue_release(hsa_queue_t* queue) {
   return status;
 }
 
-// The runtime calls tools while it starts and ends, and they call it.
+// A separate lock: the runtime calls tools while it starts and ends, and they call it.
 static pthread_mutex_t life_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 
@@ -258,7 +258,7 @@ static hsa_status_t shut_down(void) {
     hardware_queues[i].agent.handle = 0;
   }
   const hsa_status_t status = real.shut_down();
-  // One that leaves them as they are may come.
+  // For the case of a future runtime that does not reset its tables.
   const bool resets = getenv("SIMROCM_RUNTIME_KEEPS_TABLES") == NULL;
   if (users > 0 && --users == 0 && resets) reset_tables();
   pthread_mutex_unlock(&life_mutex);
@@ -275,11 +275,11 @@ static uint64_t load_read_index(const hsa_queue_t* queue) {
   return real.load_read_index(hardware_of(queue));
 }
 
-// Of the attributes only those that somebody asks for.
+// Supports only the attributes that callers ask for.
 static hsa_status_t queue_get_info(hsa_queue_t* queue, uint32_t attribute,
                                    void* value) {
   enum { AGENT = 0, METADATA_RING = 8, ENGINE_TYPE = 10 };
-  // Only that there is one matters: what is in it is for firmware.
+  // Only its existence matters: the contents are for firmware.
   static char ring[1];
   if (queue == NULL || value == NULL) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   hsa_status_t status = HSA_STATUS_ERROR_INVALID_ARGUMENT;
@@ -302,7 +302,7 @@ static hsa_status_t queue_get_info(hsa_queue_t* queue, uint32_t attribute,
 
 // --- Batches of copies ---
 
-// All entries but the last at once, and that one with the operation's signal.
+// Copies all entries but the last synchronously; the last has the operation's signal.
 static hsa_status_t submit(const struct copy_op* op, uint32_t num_deps,
                            const hsa_signal_t* deps) {
   if (op->type == COPY_LINEAR && op->entries == 0) {

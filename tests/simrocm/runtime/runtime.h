@@ -1,26 +1,26 @@
-// What the two halves of the simulated runtime know of each other.
+// Shared by the two halves of the simulated runtime.
 #ifndef ROCATTACH_TESTS_SIMROCM_RUNTIME_RUNTIME_H_
 #define ROCATTACH_TESTS_SIMROCM_RUNTIME_RUNTIME_H_
 
-// Any function of the runtime. Whatever its arguments are, a function of this type that
-// does nothing but call another one jumps to it, and leaves them where they are.
+// Any function of the runtime. A function of this type that only calls another one is
+// compiled to a jump, which leaves the arguments, whatever they are, in their places.
 typedef long runtime_function(void);
 
-// The real runtime's function of that name; one that fails where it has none.
+// The real runtime's function of that name; if it has none, one that fails.
 runtime_function* real_function(const char* name);
 
-// Looks up what the functions of newer releases call.
+// Looks up the real functions that those of newer releases call.
 void find_functions(void);
-// Puts them, and those that have to know of them, in the tables.
+// Stores the newer functions, and others that must support them, in the tables.
 void set_newer_functions(void);
 
-// The tables as they were at the start, without what tools have put there: at the end of
-// the last hsa_shut_down.
+// Resets the tables to their initial contents, without functions of tools: at the end
+// of the last hsa_shut_down.
 void reset_tables(void);
-// The same for programs: as tools do that restore the tables.
+// The same for programs: simulates tools that restore the tables.
 void simrocm_runtime_restore_tables(void);
 
-// Sets an entry of a table, by the function's whole name, unless the table is too short
+// Sets an entry of a table, by the function's full name, unless the table is too short
 // for it.
 void set_entry(const char* name, runtime_function* function);
 

@@ -1,8 +1,8 @@
-// The tables of the simulated runtime, what is exported through them, and the way to the
-// real one, a copy of which lies beside this library (rename_entry.py). ENTRIES is the
-// file that lists the slots of the AMD extension table.
+// The tables of the simulated runtime, the functions exported through them, and
+// access to the real one, a copy of which is beside this library (rename_entry.py).
+// ENTRIES is the file that lists the slots of the AMD extension table.
 //
-// No header of HSA is included: the functions are defined with another type.
+// No HSA header is included, because the functions are defined with another type.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -53,7 +53,7 @@ static runtime_function* real_amd[kAmdEntries];
   EXPORT long name(void) {  \
     return __VA_ARGS__();   \
   }
-// In the table first is what calls the real runtime.
+// Initially the tables contain functions that call the real runtime.
 #define CORE(name, slot)              \
   EXPORTED(name, core->entries[slot]) \
   static long forward_##name(void) {  \
@@ -69,7 +69,7 @@ SIMROCM_CORE_API(CORE)
 #include ENTRIES
 #undef ENTRY
 
-// The names of HSA 1.0 for functions whose names say more now.
+// Names from HSA 1.0 for functions that have more precise names now.
 #define OLD(name, slot) EXPORTED(name, core->entries[slot])
 OLD(hsa_queue_load_read_index_acquire, 11)
 OLD(hsa_queue_load_write_index_acquire, 13)
@@ -85,7 +85,7 @@ OLD(hsa_signal_load_acquire, 40)
 OLD(hsa_signal_store_release, 42)
 OLD(hsa_signal_wait_acquire, 44)
 
-// Those of other tables.
+// Functions of other tables.
 // clang-format off
 #define OTHERS(X) \
   X(hsa_ext_image_clear, 0) \
@@ -121,7 +121,7 @@ static long absent(void) {
 
 static struct link_map* real;
 
-// Not dlsym: the names of two functions are not those that its hash table was made for.
+// Instead of dlsym: two functions have other names than the library's hash table knows.
 static runtime_function* find(const char* name) {
   const ElfW(Sym)* symbol = NULL;
   const char* names = NULL;

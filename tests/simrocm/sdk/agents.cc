@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kFirstAgent = 0x3c00;
 
-// What the driver says of a node, by name; numbers that it does not mention are 0.
+// A node's properties from the driver, by name; numbers that are missing there are 0.
 class Properties {
  public:
   static bool Exists(uint32_t node) {
@@ -58,7 +58,7 @@ const char* Keep(const std::string& text) {
   return strdup(text.c_str());
 }
 
-// libdrm's function of this name tells it; the simulated GPU has one.
+// libdrm's function of this name returns it; the simulated GPU has one.
 std::string MarketingName() {
   using Name = const char* (*)(void*);
   const auto name =
@@ -76,7 +76,7 @@ void FillGpu(const Properties& p, rocattach_sdk_agent* agent) {
   agent->product_name = Keep(MarketingName());
   agent->model_name = Keep(p.model());
   agent->gfx_target_version = version;
-  // The simulated GPUs have one; a test may ask for more.
+  // The simulated GPUs have one XCC; a test may request more.
   const int xccs = atoi(GetString("SIMROCM_XCCS").c_str());
   agent->num_xcc = xccs > 0 ? static_cast<uint32_t>(xccs) : 1;
   const uint32_t simds = p["simd_per_cu"];
@@ -85,7 +85,7 @@ void FillGpu(const Properties& p, rocattach_sdk_agent* agent) {
   agent->cu_per_engine =
       agent->num_shader_banks != 0 ? agent->cu_count / agent->num_shader_banks : 0;
   agent->max_waves_per_cu = p["max_waves_per_simd"] * simds;
-  agent->family_id = 141;  // of gfx9
+  agent->family_id = 141;  // that of gfx9
   agent->workgroup_max_size = 1024;
   agent->grid_max_size = UINT32_MAX;
   agent->workgroup_max_dim = {1024, 1024, 1024};
@@ -135,7 +135,7 @@ void Fill(const Properties& p, uint32_t node, rocattach_sdk_agent* agent) {
   if (agent->type == ROCATTACH_SDK_AGENT_GPU) FillGpu(p, agent);
 }
 
-// As a GPU whose render node cannot be opened.
+// True for a GPU that is to look as if its render node could not be opened.
 bool IsBlind(const rocattach_sdk_agent& agent) {
   const std::string blind = GetString("SIMROCM_BLIND_GPU");
   return agent.type == ROCATTACH_SDK_AGENT_GPU && !blind.empty() &&

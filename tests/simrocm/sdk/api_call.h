@@ -1,4 +1,4 @@
-// A traced call of an API function: what tells those who want to know.
+// A traced call of an API function, and its delivery to contexts.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_API_CALL_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_API_CALL_H_
 
@@ -24,17 +24,17 @@ struct Interest {
 // The arguments of a call as texts.
 using ArgumentTexts = std::function<std::vector<std::string>()>;
 
-// What tools get of a call: the message of a marker, and behind it what only the SDK
-// itself can read.
+// The payload of a call for tools: the message of a marker, followed by data that only
+// the SDK itself can read.
 struct CallPayload {
   rocattach_sdk_callback_marker visible;
   const ArgumentTexts& arguments;
 };
 
-// From the call of a traced function to its return.
+// Lives from the call of a traced function to its return.
 class Call {
  public:
-  // `message`: a marker's, else nullptr.
+  // `message`: that of a marker, else nullptr.
   Call(int32_t kind, int32_t operation, const char* message, ArgumentTexts arguments)
       : kind_(kind),
         operation_(operation),
@@ -110,7 +110,7 @@ std::string TextOf(Argument argument) {
   }
 }
 
-// The first argument, where it is a text.
+// The first argument if it is a string.
 inline const char* MessageIn() {
   return nullptr;
 }
@@ -120,7 +120,7 @@ const char* MessageIn(First first, Rest...) {
   return nullptr;
 }
 
-// kMember makes one instance for each function of a table.
+// kMember makes this a separate class for each function of a table.
 template <auto kMember, int32_t kKind, int32_t kOperation>
 struct Wrapper;
 
@@ -136,7 +136,7 @@ struct Wrapper<kMember, kKind, kOperation> {
   }
 
   static void Install(Table* table) {
-    // A table that is handed over again has our functions in it already.
+    // A table that is passed again already contains our functions.
     if (table->*kMember == nullptr || table->*kMember == &Function) return;
     next = table->*kMember;
     table->*kMember = &Function;

@@ -125,8 +125,8 @@ bool Buffer::TryEmplace(uint32_t category, uint32_t kind, const void* payload,
   return true;
 }
 
-// Records of tracing begin with their size. From 1.4 on the simulated ones are larger
-// than their tools know, and those of a kind that nobody knows are among them.
+// Tracing records begin with their size. From 1.4 on the simulated ones are larger than
+// tools expect, and for each there is one of a kind that no tool knows.
 void Buffer::Emplace(uint32_t category, uint32_t kind, const void* payload,
                      size_t bytes) {
   if (category != ROCATTACH_SDK_CATEGORY_TRACING || !TheVersion().IsAtLeast(4, 0)) {
@@ -155,7 +155,7 @@ void Buffer::Store(uint32_t category, uint32_t kind, const void* payload,
   bool stored = TryEmplace(category, kind, payload, bytes);
   if (!stored && policy_ == ROCATTACH_SDK_POLICY_LOSSLESS && Aligned(bytes) <= size_) {
     do {
-      // On the callback thread itself nobody would make room: drop there.
+      // On the callback thread itself no room can be made: drop the record there.
       if (Flush(/*wait=*/true) != ROCATTACH_SDK_STATUS_SUCCESS) break;
       stored = TryEmplace(category, kind, payload, bytes);
     } while (!stored);

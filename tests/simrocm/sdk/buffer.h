@@ -18,8 +18,8 @@ class CallbackThread {
  public:
   void Start();
   void Post(std::function<void()> task);
-  // Waits until all that was posted so far has run. False, at once, on this thread
-  // itself.
+  // Waits until all tasks posted so far have run. On this thread itself, returns false
+  // at once.
   bool Wait();
 
  private:
@@ -37,26 +37,25 @@ class Buffer {
          size_t watermark, int32_t policy, rocattach_sdk_buffer_cb callback,
          void* data);
 
-  // Copies the record in. A full buffer drops it and counts, or, if it is lossless,
-  // waits for room. Reaching the watermark makes the callback thread deliver what is
-  // there. As upstream, only a lossless buffer has both of its halves: in another one
-  // every second delivery leaves no room at all, and what comes then is lost with a
+  // Copies a record into the buffer. A full buffer drops and counts it, or waits for
+  // room if it is lossless. At the watermark, the callback thread delivers the records.
+  // As upstream, only a lossless buffer has both halves: another one has no room at all
+  // after every second delivery, and records that come then are lost with a
   // message on stderr, and not counted.
   void Emplace(uint32_t category, uint32_t kind, const void* payload, size_t bytes);
 
-  // Has everything delivered; waits for it if told to. BUFFER_BUSY on the callback
-  // thread, where waiting would never end (upstream hangs).
+  // Requests the delivery of everything, and waits for it if `wait` is set. BUFFER_BUSY
+  // on the callback thread, where waiting would never end (upstream hangs).
   rocattach_sdk_status Flush(bool wait);
 
   rocattach_sdk_buffer_id id() const { return id_; }
   void set_thread(CallbackThread* thread) { thread_ = thread; }
 
  private:
-  // A half collects while the other is delivered.
+  // One half is filled while the other is delivered.
   struct Half {
     std::vector<std::byte> bytes;
-    std::vector<rocattach_sdk_record_header>
-        headers;  // payload: offset, until delivery
+    std::vector<rocattach_sdk_record_header> headers;  // payload points into `bytes`
     size_t used = 0;
   };
   bool HasRoomAtAll();
@@ -71,7 +70,7 @@ class Buffer {
   const rocattach_sdk_buffer_cb callback_;
   void* const data_;
   CallbackThread* thread_;
-  std::mutex mutex_;     // the halves
+  std::mutex mutex_;     // guards the halves
   std::mutex delivery_;  // one delivery at a time
   Half halves_[2];
   int current_ = 0;
@@ -81,10 +80,10 @@ class Buffer {
 
 // nullptr if there is none.
 Buffer* FindBuffer(rocattach_sdk_buffer_id id);
-// In a forked child: the threads are gone.
+// For a forked child, in which the threads do not exist.
 void DisableBuffers();
 
-// The callbacks around the creation of threads.
+// Adds callbacks for before and after the creation of threads.
 void AddThreadCreateCallbacks(rocattach_sdk_internal_thread_cb before,
                               rocattach_sdk_internal_thread_cb after, int libraries,
                               void* data);

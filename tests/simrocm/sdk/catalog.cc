@@ -63,7 +63,7 @@ std::vector<Dimension> DimensionsOf(const std::string& block,
   return dimensions;
 }
 
-// Where an instance id has its position in a dimension. Until SDK 1.3 each has six bits.
+// The bits of an instance id for the position in a dimension: six each before SDK 1.3.
 struct Bits {
   uint64_t shift, width;
 };
@@ -83,7 +83,7 @@ Bits BitsOf(rocattach_sdk_dimension_id dimension) {
 }
 
 void Add(AgentCounters* counters, Counter counter) {
-  // As an older SDK that does not know this counter.
+  // Like an older SDK that does not know this counter.
   static const std::string lacking = GetString("SIMROCM_LACKS_COUNTER");
   if (counter.name == lacking) return;
   counter.instances = 1;
@@ -100,7 +100,7 @@ void AddHardware(Catalog& catalog, const rocattach_sdk_agent& agent,
   for (const NamedBlock& block : kNamedBlocks) {
     std::istringstream names(block.names);
     for (std::string name; names >> name;) {
-      // Ids are taken for both architectures, so that one that an agent lacks is known.
+      // Ids are assigned for both architectures, so one that an agent lacks is known.
       uint64_t id = IdOf(catalog, name);
       if (block.only_gfx90a && agent.gfx_target_version != 90010) continue;
       Counter counter;
@@ -143,7 +143,7 @@ bool AddDerived(Catalog& catalog, AgentCounters* counters, const std::string& na
   };
   auto used = NamesIn(expression, known);
   if (!used) return false;
-  // How many instances the result has follows from an evaluation with any values.
+  // An evaluation with arbitrary values gives the number of instances of the result.
   auto shape = Evaluate(expression, [&](const std::string& term) {
     return std::optional(std::vector<double>(counters->by_name[term]->instances, 1.0));
   });
@@ -172,7 +172,7 @@ std::string ArchitectureOf(const rocattach_sdk_agent& agent) {
   return name;
 }
 
-// As upstream: a mistake is the end of the process.
+// As upstream, an error ends the process.
 void AddDefined(Catalog& catalog, const rocattach_sdk_agent& agent,
                 AgentCounters* counters) {
   if (catalog.definitions.empty()) return;
@@ -181,7 +181,7 @@ void AddDefined(Catalog& catalog, const rocattach_sdk_agent& agent,
   const std::string architecture = ArchitectureOf(agent);
   const std::string lacking = GetString("SIMROCM_LACKS_COUNTER");
   for (const CounterDefinition& definition : *definitions) {
-    // Whose own file does not have it either.
+    // An SDK that lacks the counter does not have it in its own file either.
     const bool lacks =
         !lacking.empty() && definition.expression.find(lacking) != std::string::npos;
     if (definition.architectures.count(architecture) != 0 && !lacks &&
@@ -220,7 +220,7 @@ std::shared_ptr<const Counter> FindById(const AgentCounters& counters, uint64_t 
 }  // namespace
 
 const AgentCounters* CountersOf(const rocattach_sdk_agent& agent) {
-  // The SDK looks for counters by the agent's name.
+  // The SDK looks counters up by the agent's name.
   if (agent.name[0] == '\0') return nullptr;
   std::lock_guard lock(Get().mutex);
   return Load(Get(), agent);

@@ -1,5 +1,5 @@
 // The counters that the simulated GPUs have: names, blocks, limits, dimensions. A
-// subset of what the real architectures offer, with the real names and the real number
+// subset of those of the real architectures, with the real names and the real number
 // of counters that a block can count at once.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_CATALOG_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_CATALOG_H_
@@ -33,7 +33,7 @@ struct Counter {
   size_t instances = 1;
 };
 
-// What an agent offers. Immutable once it has been made, except for created counters.
+// The counters of an agent. Immutable after it is made, except for created counters.
 struct AgentCounters {
   std::map<std::string, std::shared_ptr<const Counter>> by_name;
   std::vector<rocattach_sdk_counter_id> ids;  // for the iteration, stable order
@@ -43,24 +43,24 @@ struct AgentCounters {
 const AgentCounters* CountersOf(const rocattach_sdk_agent& agent);
 
 // Any agent's counter of this id; nullptr if there is none. A name has the same id on
-// all architectures; descriptions of the agent with the lowest node win.
+// all architectures; the description is from the agent with the lowest node.
 std::shared_ptr<const Counter> FindCounter(uint64_t id);
 // The counter of this id on this agent; nullptr if the agent lacks it.
 std::shared_ptr<const Counter> FindCounter(uint64_t id,
                                            const rocattach_sdk_agent& agent);
 
-// How many counters of a block fit one pass.
+// Maximum counters of a block in one pass.
 unsigned BlockLimit(const std::string& block);
 
-// Makes a derived counter on one agent. 0 if the expression cannot be understood or the
+// Makes a derived counter on one agent. 0 if the expression cannot be parsed or the
 // name is taken.
 uint64_t CreateCounter(const rocattach_sdk_agent& agent, const std::string& name,
                        const std::string& expression, const std::string& description);
 
-// Definitions in addition to the built-in ones (`append`), or instead of them, which is
-// not simulated: they are left out. False, as upstream, once counters have been looked
-// up. When they are, a definition that cannot be understood or names an unknown counter
-// ends the process.
+// Sets definitions in addition to the built-in ones (`append`), or instead of them,
+// which is not simulated: they are ignored. False, as upstream, once counters have been
+// looked up. At the lookup, a definition that cannot be parsed or that uses an unknown
+// counter ends the process.
 bool SetDefinitions(std::string yaml, bool append);
 
 // Instance ids: the counter in the upper 16 bits, positions below.

@@ -59,7 +59,7 @@ void FinalizeClient(Client* client) {
   StopContextsOfClient(client->id.handle);
 }
 
-// What a tool calls to end early.
+// The function that a tool calls to be finalized early.
 void FinalizeById(rocattach_sdk_client_id id) {
   std::lock_guard lock(Get().mutex);
   for (Client* client : Get().clients) {
@@ -119,7 +119,7 @@ void Initialize(Client* client) {
   if (status != 0) StopContextsOfClient(client->id.handle);
 }
 
-// One time preparations of the process.
+// Prepares the process, once.
 void Prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -134,7 +134,7 @@ void Prepare() {
   });
 }
 
-// Configures and initialises tools in addition to those that are there.
+// Configures and initialises tools in addition to the existing ones.
 void AddTools(const std::vector<FoundTool>& tools) {
   Prepare();
   InitStatus() = -1;
@@ -146,7 +146,7 @@ void AddTools(const std::vector<FoundTool>& tools) {
   InitStatus() = 1;
 }
 
-// Asks register to hand over again what it has.
+// Asks register to propagate all its registrations again.
 void Repropagate() {
   using Invoke = int32_t (*)(void);
   auto invoke = reinterpret_cast<Invoke>(
@@ -256,7 +256,7 @@ rocprofiler_force_configure(rocattach_sdk_configure_fn configure) {
     for (const Client* client : Get().clients) {
       if (client->tool.configure == configure) return ROCATTACH_SDK_STATUS_SUCCESS;
     }
-    // Inherited by children, as upstream's are.
+    // As upstream, children inherit these.
     setenv("ROCPROFILER_REGISTER_FORCE_LOAD", "1", 1);
     Dl_info info;
     if (dladdr(reinterpret_cast<void*>(&rocprofiler_force_configure), &info) != 0) {

@@ -12,14 +12,14 @@ namespace simrocm::sdk {
 // upstream does, if a library of ROCP_TOOL_LIBRARIES cannot be opened.
 void InitializeClients();
 
-// Opens a tool and initialises it in addition to what is there.
+// Opens a tool and initialises it in addition to the existing ones.
 rocattach_sdk_status LoadAttachmentTool(const char* path);
 
-// tool_attach or tool_detach of every client that has one.
+// Call tool_attach or tool_detach of every client that has it.
 rocattach_sdk_status AttachClients();
 rocattach_sdk_status DetachClients();
 
-// Tools that asked for tables of this kind.
+// Calls the tools that requested tables of this kind.
 void InvokeInterceptCallbacks(int32_t table, uint64_t lib_version, uint64_t instance,
                               void** tables, uint64_t table_count);
 

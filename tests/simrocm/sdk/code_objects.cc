@@ -1,5 +1,5 @@
-// Code objects and the kernels in them: ids, callbacks, and the way from a packet's
-// kernel_object to a kernel.
+// Code objects and the kernels in them: ids, callbacks, and the lookup of kernels by a
+// packet's kernel_object.
 #include <hsa/hsa_ext_amd.h>
 
 #include <cstring>
@@ -104,7 +104,7 @@ hsa_status_t AddSymbol(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t sy
   }
   auto kernel_object =
       SymbolInfo<uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
-  // The symbols are the executable's; this object's lie in its memory.
+  // The symbols are those of the executable; this object's are in its memory.
   if (kernel_object < object->data.load_base ||
       kernel_object - object->data.load_base >= object->data.load_size) {
     return HSA_STATUS_SUCCESS;
@@ -190,8 +190,8 @@ void Invoke(Context* context, int32_t operation, int32_t phase, void* payload) {
   tracing->callback(record, &user_data, tracing->data);
 }
 
-// Tells the contexts that are active now of every object that nobody was notified of:
-// also of those that were loaded while none was active.
+// Notifies the contexts that are active now of every object that has not been
+// announced, including those that were loaded while no context was active.
 void Announce() {
   auto active = ActiveContexts();
   ContextList interested;

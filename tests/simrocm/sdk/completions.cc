@@ -13,9 +13,9 @@
 namespace simrocm::sdk {
 namespace {
 
-// Upstream's threads, four of them, each wait for one doorbell's packets until they are
-// over, so that an application whose dispatches wait for each other can stand still.
-// This one looks at all queues in turn.
+// Each of upstream's four threads waits for the packets of one doorbell until they have
+// ended, so that an application whose dispatches wait for each other can hang.
+// The thread here polls all queues in turn.
 constexpr int kLooks = 50;
 constexpr auto kPause = std::chrono::microseconds(50);
 
@@ -39,9 +39,9 @@ bool IsOver(const Completion& completion) {
 void Finish(Completion completion) {
   Deliver(completion.dispatch.get(), completion.signal);
   const hsa_queue_t* queue = completion.dispatch->queue;
-  // Who waits for the last dispatch of a queue may end the runtime, and the application
-  // destroys a signal and a queue that it sees finished: EndDispatch knows a queue only
-  // by its address.
+  // A waiter for the last dispatch of a queue may end the runtime, and the application
+  // may destroy a signal and a queue that it sees finished: EndDispatch() uses only the
+  // address of the queue.
   if (completion.own == nullptr) {
     Core().hsa_signal_subtract_relaxed_fn(completion.signal, 1);
   }
@@ -49,7 +49,7 @@ void Finish(Completion completion) {
   EndDispatch(queue);
 }
 
-// Delivers what is over. Returns whether anything was.
+// Delivers a dispatch that has ended. Returns true if there was one.
 bool LookOnce(Waiter* waiter, std::unique_lock<std::mutex>* lock) {
   for (auto& [queue, completions] : waiter->awaited) {
     if (completions.empty() || !IsOver(completions.front())) continue;

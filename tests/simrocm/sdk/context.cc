@@ -152,7 +152,7 @@ rocattach_sdk_status StopContext(Context* context) {
     SetActive(contexts, context, false);
   }
   StopInterposition(*context);
-  // Counting waits for what is under way; tracing does not.
+  // Stopping counting waits for dispatches in flight; stopping tracing does not.
   if (!context->dispatch_counting.empty()) {
     SetBarrier();
     DrainDispatches();

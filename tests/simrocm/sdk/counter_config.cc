@@ -26,7 +26,7 @@ Configs& Get() {
   return *configs;
 }
 
-// Adds what the hardware must count for `counter`.
+// Adds the hardware counters that are needed for `counter`.
 void AddHardware(const AgentCounters& available,
                  const std::shared_ptr<const Counter>& counter,
                  std::set<uint64_t>* seen, CounterConfig* config) {
@@ -48,8 +48,8 @@ void AddHardware(const AgentCounters& available,
   for (const std::string& name : *names) add(available.by_name.at(name));
 }
 
-// What the hardware gives for SQ_ACCUM_PREV: the counter that is programmed before it,
-// summed up.
+// The value of SQ_ACCUM_PREV in hardware: that of the counter that is programmed before
+// it, accumulated.
 std::vector<double> Accumulated(const CounterConfig& config, const Counter& counter,
                                 const HardwareValues& values) {
   const Counter* before = nullptr;
@@ -66,7 +66,7 @@ std::vector<double> Accumulated(const CounterConfig& config, const Counter& coun
   return result;
 }
 
-// The counter that this one adds up, if that is all it does; otherwise "".
+// The name of the counter that this one accumulates, if it does only that; else "".
 std::string AddsUp(const Counter& counter) {
   constexpr std::string_view kCall = "accumulate(";
   if (!counter.derived || !counter.expression.starts_with(kCall)) return "";
@@ -77,13 +77,13 @@ std::string AddsUp(const Counter& counter) {
   return name;
 }
 
-// SDK 1.0.0 cannot make counters either.
+// SDK 1.0.0 also cannot create counters, so the same variable distinguishes it.
 bool IsOneDotZero() {
   static const bool is = !GetBool("SIMROCM_CREATE_COUNTER", false);
   return is;
 }
 
-// SDK 1.0.0 keeps the results of a counter and of the same counter added up under one
+// SDK 1.0.0 keeps the results of a counter and of its accumulation under the same
 // number: if both are in a config, each gets the sum of both.
 void MixUp(const CounterConfig& config, std::vector<std::vector<double>>* results) {
   for (size_t i = 0; i < config.counters.size(); ++i) {
@@ -215,7 +215,7 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_create_counter_config(
 
 SIMROCM_EXPORT rocattach_sdk_status
 rocprofiler_destroy_counter_config(rocattach_sdk_counter_config_id config) {
-  // What is under way keeps its own reference.
+  // Dispatches in flight keep their own references.
   std::lock_guard lock(simrocm::sdk::Get().mutex);
   simrocm::sdk::Get().by_id.erase(config.handle);
   return ROCATTACH_SDK_STATUS_SUCCESS;

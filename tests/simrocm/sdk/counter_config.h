@@ -1,4 +1,4 @@
-// Sets of counters that are counted together, and the records that they give.
+// Sets of counters that are counted together, and the records made from them.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_COUNTER_CONFIG_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_COUNTER_CONFIG_H_
 
@@ -13,17 +13,17 @@ namespace simrocm::sdk {
 struct CounterConfig {
   uint64_t id = 0;
   rocattach_sdk_agent_id agent{0};
-  // Sorted by their ids, as upstream's set has them: the order of a request is lost.
+  // Sorted by id, as in upstream's set: the order of the request is lost.
   std::vector<std::shared_ptr<const Counter>> counters;
-  unsigned accumulators = 0;  // of SQ, each of which takes one of its counters
-  // What the hardware has to count for them.
+  unsigned accumulators = 0;  // each takes one of SQ's counters
+  // The hardware counters that are needed for `counters`.
   std::vector<std::shared_ptr<const Counter>> hardware;
 };
 
 // nullptr if there is none.
 std::shared_ptr<const CounterConfig> FindConfig(rocattach_sdk_counter_config_id id);
 
-// What a hardware counter has counted, one element per instance.
+// The values of a hardware counter, one element per instance.
 using HardwareValues = std::function<std::vector<double>(const Counter& counter)>;
 
 // The records of all counters of a config: one for each instance, or one for a derived

@@ -1,4 +1,4 @@
-// What counters there are and what a record's id means.
+// Queries of the available counters, and of the meaning of a record's id.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -13,7 +13,7 @@
 namespace simrocm::sdk {
 namespace {
 
-// As SDK 1.3.2 and later write it: 8 bytes more than SDK 1.0.
+// As written by SDK 1.3.2 and later: 8 bytes more than SDK 1.0's.
 struct CounterInfoV1 {
   rocattach_sdk_counter_info_v1 base;
   uint8_t spm_support;
@@ -180,7 +180,7 @@ rocattach_sdk_status Create(const char* name, size_t name_length,
 
 }  // namespace
 
-// SDK 1.0.0 does not export it: for dlsym() it is not there, unless
+// SDK 1.0.0 does not export this function: dlsym() does not find it, unless
 // SIMROCM_CREATE_COUNTER is set.
 extern "C" {
 using CreateCounterFunction = decltype(&Create);

@@ -1,4 +1,4 @@
-// Definitions of counters that a tool hands to the SDK.
+// Definitions of counters that a tool passes to the SDK.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_DEFINITIONS_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_DEFINITIONS_H_
 
@@ -15,8 +15,8 @@ struct CounterDefinition {
   std::set<std::string> architectures;
 };
 
-// Of schema version 1, in YAML's block style with a key on each line; only
-// `architectures` may also be a list in brackets. nullopt for anything else.
+// Parses definitions of schema version 1, in YAML's block style with a key on each
+// line; only `architectures` may also be a list in brackets. nullopt for anything else.
 std::optional<std::vector<CounterDefinition>> ParseDefinitions(const std::string& yaml);
 
 }  // namespace simrocm::sdk

@@ -138,7 +138,7 @@ std::atomic<bool>& DevicesAreObserved() {
 void ObserveDevices() {
   if (DevicesAreObserved()) return;
   using Observe = void (*)(void (*)(uint32_t, const void*, void*), void*);
-  // Of the simulated GPU.
+  // A function of the simulated GPU.
   const auto observe =
       reinterpret_cast<Observe>(dlsym(RTLD_DEFAULT, "simgpu_observe_dispatches"));
   if (observe == nullptr) return;
@@ -211,8 +211,8 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_sample_device_counting_service(
   if (context == nullptr || !context->active) {
     return ROCATTACH_SDK_STATUS_ERROR_CONTEXT_NOT_STARTED;
   }
-  // An asynchronous sample is one that is taken at once but whose delivery nobody waits
-  // for: through the buffer it is the same thing here.
+  // An asynchronous sample is taken at once, but the caller does not wait for its
+  // delivery: through the buffer that makes no difference here.
   if (records == nullptr) return Read(context, user_data, nullptr);
   if (count == nullptr || (flags & ROCATTACH_SDK_COUNTER_FLAG_ASYNC) != 0) {
     return ROCATTACH_SDK_STATUS_ERROR_INVALID_ARGUMENT;

@@ -19,27 +19,27 @@ namespace {
 // A dispatch that went through an intercept queue.
 struct Intercepted : Dispatch {
   SignalReference signal;
-  // What it waits for, while it may still do so.
+  // The turn and the barriers that it waits for, kept while it may still wait.
   Turn turn;
   std::vector<SignalReference> barriers;
 };
 
-// On the runtime's thread for asynchronous handlers, once the GPU has finished.
+// Called on the runtime's thread for asynchronous handlers, once the GPU has finished.
 bool OnComplete(hsa_signal_value_t, void* argument) {
   std::unique_ptr<Intercepted> dispatch(static_cast<Intercepted*>(argument));
   Deliver(dispatch.get(), *dispatch->signal);
   const hsa_queue_t* queue = dispatch->queue;
   PassTurn(&dispatch->turn);
   PassBarriers(queue);
-  // The signals go first: whoever waits for the last dispatch may end the runtime.
+  // Release the signals first: a waiter for the last dispatch may end the runtime.
   dispatch.reset();
   EndDispatch(queue);
   return false;  // the handler is used up
 }
 
 // Waits for room: a runtime of ROCm 5.7 or older fails an assertion when the queue
-// behind an intercept queue overflows. A program that would deadlock here, because it
-// opens a gate only later, goes on after a while.
+// behind an intercept queue overflows. The wait is limited, for programs that would
+// deadlock here because they open a gate only later.
 void WaitForRoom(const hsa_queue_t* queue) {
   WaitForLess(queue, queue->size / 8 > 1 ? queue->size / 8 : 1,
               std::chrono::seconds(5));
@@ -54,9 +54,9 @@ hsa_barrier_and_packet_t BarrierPacket() {
   return barrier;
 }
 
-// Gives the packets of one dispatch to the GPU: perhaps barriers that wait for a start
-// or stop of counting and for the dispatch's turn, the dispatch with our signal, and,
-// if the application gave it a signal, a barrier that completes that one.
+// Submits the packets of one dispatch to the GPU: if needed, barriers that wait for a
+// start or stop of counting and for the dispatch's turn; the dispatch with our signal;
+// and, if the application gave it a signal, a barrier that completes that signal.
 void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t packet,
             hsa_amd_queue_intercept_packet_writer writer) {
   union Packet {
@@ -93,14 +93,14 @@ void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t 
 void OnDispatch(const hsa_queue_t* queue, hsa_agent_t agent,
                 const hsa_kernel_dispatch_packet_t& packet,
                 hsa_amd_queue_intercept_packet_writer writer) {
-  // In a forked child, where no lock may be taken, nothing is left to do.
+  // After finalization there is nothing to do; a forked child must not take a lock.
   if (FiniStatus() != 0) {
     writer(&packet, 1);
     return;
   }
   WaitForRoom(queue);
   auto dispatch = std::make_unique<Intercepted>();
-  // As upstream: before anybody is asked, and before the packets are made.
+  // As upstream: before tools are asked, and before the packets are made.
   BeginDispatch(queue);
   if (!Describe(queue, agent, packet, dispatch.get())) {
     PassBarriers(queue);
@@ -108,7 +108,7 @@ void OnDispatch(const hsa_queue_t* queue, hsa_agent_t agent,
     writer(&packet, 1);
     return;
   }
-  // The EXIT callbacks come after the submission, when the dispatch may be over.
+  // The EXIT callbacks come after the submission, when the dispatch may have ended.
   const Dispatch copy = *dispatch;
   Submit(std::move(dispatch), packet, writer);
   CallEnqueued(copy);

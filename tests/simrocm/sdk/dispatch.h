@@ -11,10 +11,10 @@ namespace simrocm::sdk {
 void OnPackets(const hsa_queue_t* queue, hsa_agent_t agent, const void* packets,
                uint64_t count, hsa_amd_queue_intercept_packet_writer writer, void*);
 
-// A queue is about to be destroyed: waits for its dispatches, gives up what is left.
+// Call before a queue is destroyed: waits for its dispatches, gives up those left.
 void OnQueueDestroyed(const hsa_queue_t* queue);
 
-// Waits until no intercepted dispatch is under way, at most two seconds. False if it
+// Waits until no intercepted dispatch is in flight, at most two seconds. False if it
 // gave up.
 bool DrainDispatches();
 
@@ -22,7 +22,7 @@ bool DrainDispatches();
 uint64_t& CurrentCall();
 uint64_t NextCorrelation();
 
-// The kernel that a packet's kernel_object stands for; 0 if it is not known.
+// The kernel that a packet's kernel_object refers to; 0 if it is not known.
 uint64_t KernelOfObject(uint64_t kernel_object);
 
 }  // namespace simrocm::sdk

@@ -82,7 +82,7 @@ bool CaptureCounting(Context* context, Dispatch* dispatch) {
   return !context->dispatch_counting.empty();
 }
 
-// Fills who wants to know.
+// Adds the contexts that are interested in the dispatch.
 void CaptureContexts(Dispatch* dispatch) {
   auto active = ActiveContexts();
   for (Context* context : *active) {
@@ -165,7 +165,7 @@ void DeliverCounters(const Capture& capture, const Dispatch& dispatch) {
 
 bool Describe(const hsa_queue_t* queue, hsa_agent_t agent,
               const hsa_kernel_dispatch_packet_t& packet, Dispatch* dispatch) {
-  // First of all, because no lock may be taken in a forked child.
+  // Checked first, because no lock may be taken in a forked child.
   const rocattach_sdk_agent* sdk_agent = FiniStatus() == 0 ? AgentOf(agent) : nullptr;
   if (sdk_agent == nullptr) return false;
   dispatch->agent = agent;
@@ -188,7 +188,7 @@ bool Describe(const hsa_queue_t* queue, hsa_agent_t agent,
     std::lock_guard lock(Get().mutex);
     info.dispatch_id = Get().next_dispatch++;
   }
-  NoteScratch(queue, info.agent_id);
+  AllocateScratch(queue, info.agent_id);
   CaptureContexts(dispatch);
   return !dispatch->captures.empty() || dispatch->serialize ||
          (!DevicesAreObserved() && DeviceIsCounted(sdk_agent->id));
@@ -237,7 +237,7 @@ void EndDispatch(const hsa_queue_t* queue) {
   State& state = Get();
   std::lock_guard lock(state.mutex);
   auto found = state.queues.find(queue);
-  // One that was given up with its queue is no longer among those under way.
+  // A dispatch that was given up with its queue is no longer counted.
   if (found == state.queues.end() || found->second.in_flight == 0) return;
   --found->second.in_flight;
   --state.in_flight;
@@ -272,7 +272,7 @@ void OnQueueDestroyed(const hsa_queue_t* hsa_queue) {
   Queue& queue = found->second;
   if (!state.completed.wait_for(lock, std::chrono::seconds(2),
                                 [&] { return queue.in_flight == 0; })) {
-    // The runtime drops what is left in the queue: those never complete.
+    // The runtime drops the packets left in the queue: they never complete.
     Log("sdk.dispatches_lost count=%u", queue.in_flight);
     state.in_flight -= queue.in_flight;
   }

@@ -1,4 +1,4 @@
-// A dispatch from when it is enqueued to its records, however its queue is seen.
+// A dispatch from its enqueueing to its records, however its queue is observed.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_DISPATCH_RECORDS_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_DISPATCH_RECORDS_H_
 
@@ -38,24 +38,24 @@ inline uint8_t PacketType(uint16_t header) {
                               ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1));
 }
 
-// Notes what is known of a packet that is about to be enqueued and who wants to know
-// of it, and calls the enter callbacks of its enqueueing. False if nobody does.
+// Describes a packet that is about to be enqueued, captures the interested contexts,
+// and calls the enter callbacks of its enqueueing. False if nothing needs the dispatch.
 bool Describe(const hsa_queue_t* queue, hsa_agent_t agent,
               const hsa_kernel_dispatch_packet_t& packet, Dispatch* dispatch);
 
-// The exit callbacks of its enqueueing.
+// Calls the exit callbacks of its enqueueing.
 void CallEnqueued(const Dispatch& dispatch);
 
-// The dispatch has completed, and `signal` has its times: delivers its records.
+// Delivers the records of a dispatch that has completed; `signal` has its times.
 void Deliver(Dispatch* dispatch, hsa_signal_t signal);
 
-// How many described dispatches are under way, for those who wait for them. The queue
-// may be destroyed by the time of the second.
+// Count the described dispatches in flight, for functions that wait for them. The queue
+// may have been destroyed when EndDispatch() is called.
 void BeginDispatch(const hsa_queue_t* queue);
 void EndDispatch(const hsa_queue_t* queue);
-// How many are under way on each queue that has any.
+// Number of dispatches in flight on each queue that has any.
 std::map<const hsa_queue_t*, uint32_t> DispatchesUnderWay();
-// Waits until less than `limit` are under way on the queue; gives up after `patience`.
+// Waits until fewer than `limit` are in flight on the queue, at most for `patience`.
 void WaitForLess(const hsa_queue_t* queue, uint32_t limit,
                  std::chrono::milliseconds patience);
 

@@ -36,7 +36,7 @@ class Parser {
     }
   }
 
-  bool Take(char c) {
+  bool Consume(char c) {
     SkipBlanks();
     if (position_ >= text_.size() || text_[position_] != c) return false;
     ++position_;
@@ -80,9 +80,9 @@ class Parser {
   Value Sum() {
     Value value = Product();
     for (;;) {
-      if (Take('+')) {
+      if (Consume('+')) {
         value = Combine(value, Product(), '+');
-      } else if (Take('-')) {
+      } else if (Consume('-')) {
         value = Combine(value, Product(), '-');
       } else {
         return value;
@@ -93,9 +93,9 @@ class Parser {
   Value Product() {
     Value value = Atom();
     for (;;) {
-      if (Take('*')) {
+      if (Consume('*')) {
         value = Combine(value, Atom(), '*');
-      } else if (Take('/')) {
+      } else if (Consume('/')) {
         value = Combine(value, Atom(), '/');
       } else {
         return value;
@@ -104,11 +104,11 @@ class Parser {
   }
 
   Value Reduce() {
-    if (!Take('(')) return std::nullopt;
+    if (!Consume('(')) return std::nullopt;
     Value value = Sum();
-    if (!value || value->empty() || !Take(',')) return std::nullopt;
+    if (!value || value->empty() || !Consume(',')) return std::nullopt;
     std::string how = Name();
-    if (!Take(')')) return std::nullopt;
+    if (!Consume(')')) return std::nullopt;
     double sum = std::accumulate(value->begin(), value->end(), 0.0);
     if (how == "sum") return Single(sum);
     if (how == "avr" || how == "avg") {
@@ -120,11 +120,11 @@ class Parser {
   }
 
   Value Accumulate() {
-    if (!Take('(')) return std::nullopt;
+    if (!Consume('(')) return std::nullopt;
     Value value = lookup_(Name());
-    if (!value || !Take(',')) return std::nullopt;
+    if (!value || !Consume(',')) return std::nullopt;
     const std::string how = Name();
-    if (!Take(')')) return std::nullopt;
+    if (!Consume(')')) return std::nullopt;
     if (how == "HIGH_RES") return Combine(value, Single(kAccumulatedHighRes), '*');
     if (how == "LOW_RES") return Combine(value, Single(kAccumulatedLowRes), '*');
     return how == "NONE" ? value : std::nullopt;
@@ -138,9 +138,9 @@ class Parser {
   }
 
   Value AtomInside() {
-    if (Take('(')) {
+    if (Consume('(')) {
       Value value = Sum();
-      return Take(')') ? value : std::nullopt;
+      return Consume(')') ? value : std::nullopt;
     }
     SkipBlanks();
     if (position_ >= text_.size()) return std::nullopt;

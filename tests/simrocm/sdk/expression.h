@@ -1,7 +1,7 @@
 // Expressions of derived counters: numbers, names, + - * / ( ),
 // reduce(NAME, sum|min|max|avr|avg) and accumulate(NAME, HIGH_RES|LOW_RES|NONE), which
-// is the name's value summed up over time (see counter_truth.h). A name alone stands
-// for all its instances; operators work on them one by one, and a single value combines
+// is the name's value accumulated over time (see counter_truth.h). A name alone means
+// all its instances; operators work on them one by one, and a single value can combine
 // with any number of instances.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_EXPRESSION_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_EXPRESSION_H_
@@ -23,7 +23,7 @@ using NameLookup =
 std::optional<std::vector<double>> Evaluate(const std::string& expression,
                                             const NameLookup& lookup);
 
-// The names in an expression; nullopt if it is malformed. `known` says which exist.
+// The names in an expression; nullopt if it is malformed. `known`: true if one exists.
 std::optional<std::set<std::string>> NamesIn(
     const std::string& expression,
     const std::function<bool(const std::string&)>& known);

@@ -20,7 +20,7 @@ struct Handler {
 };
 
 struct State {
-  // 0: none is slept through.
+  // 0: no registration is missed.
   const unsigned long every = strtoul(  // NOLINT(google-runtime-int)
       GetString("SIMROCM_LOSE_WAKEUPS").c_str(), nullptr, 10);
   std::mutex mutex;
@@ -38,7 +38,7 @@ void Register(const Handler& handler) {
                                            handler.function, handler.argument);
 }
 
-// The runtime's thread is awake.
+// Call when the runtime's thread is woken.
 void RegisterThoseSleptThrough() {
   std::vector<Handler> handlers;
   {

@@ -6,15 +6,15 @@
 
 namespace simrocm::sdk {
 
-// Has `handler` called with `argument` once the signal has become less than 1.
+// Registers `handler`, to be called with `argument` once the signal is less than 1.
 //
-// With SIMROCM_LOSE_WAKEUPS=N the runtime's thread sleeps through every Nth of these
-// registrations, as that of HSA runtime 1.18 sometimes does: it finds the handler when
-// something else wakes it, which is the next registration of anybody.
+// With SIMROCM_LOSE_WAKEUPS=N the runtime's thread misses every Nth of these
+// registrations, as that of HSA runtime 1.18 sometimes does: it finds the handler only
+// when something else wakes it, which is the next registration by any caller.
 void HandleCompletion(hsa_signal_t signal, hsa_amd_signal_handler handler,
                       void* argument);
 
-// With SIMROCM_LOSE_WAKEUPS: notices registrations that are not the SDK's.
+// With SIMROCM_LOSE_WAKEUPS: intercepts registrations that are not the SDK's.
 void InstallHandlers(HsaApiTable* table);
 
 }  // namespace simrocm::sdk

@@ -14,22 +14,22 @@ const AmdExtTable& AmdExt();
 const hsa_ven_amd_loader_1_03_pfn_t& Loader();
 bool HsaIsLoaded();
 
-// "hsa" has registered, or is handed over again: keeps a copy of the tables and puts
-// the SDK's functions in. `attached` tells that queues and executables are known to the
-// attach library.
+// Call when "hsa" has registered or is propagated again: keeps a copy of the tables and
+// stores the SDK's functions in them. If the attach library's table is set, queues and
+// executables are known to that library.
 void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance);
 
-// The attach library's table has come.
+// Sets the attach library's table.
 void SetAttachTable(const void* table);
 
-// The pieces, each installing its functions into the tables.
+// Each installs the functions of one part into the tables.
 void InstallCodeObjects(HsaApiTable* table);
 void InstallQueues(HsaApiTable* table);
 void InstallMemoryCopies(HsaApiTable* table);
 void InstallMemoryAllocations(HsaApiTable* table);
 void InstallApiTracing(HsaApiTable* table);
 
-// Code objects that were loaded before the tool came.
+// Adds code objects, also for executables that were loaded before the tool.
 void AddExecutable(hsa_executable_t executable);
 
 }  // namespace simrocm::sdk

@@ -1,4 +1,4 @@
-// The HSA tables: kept, changed, handed on, in upstream's order.
+// Copies, changes and passes on the HSA tables, in upstream's order.
 #include <atomic>
 #include <mutex>
 
@@ -28,7 +28,7 @@ struct State {
   AmdExtTable amd_ext{};
   hsa_ven_amd_loader_1_03_pfn_t loader{};
   std::atomic<bool> loaded{false};
-  const HsaApiTable* known = nullptr;  // whose original functions are kept
+  const HsaApiTable* known = nullptr;  // the one whose originals are kept
   const simrocm_attach_table* attach = nullptr;
 };
 
@@ -37,8 +37,8 @@ State& Get() {
   return *state;
 }
 
-// The runtime's users, as far as they come after the table: the one whose hsa_init made
-// the runtime register is the first.
+// Number of users of the runtime, counted from its registration on: the one whose
+// hsa_init made the runtime register is the first.
 std::atomic<int>& Users() {
   static std::atomic<int> users{1};
   return users;
@@ -50,8 +50,8 @@ hsa_status_t Init() {
   return status;
 }
 
-// What runs in the GPU must be on record before the runtime goes, and nothing of it may
-// be kept for when it comes again.
+// Dispatches in flight must be recorded before the runtime ends, and nothing of them
+// may be kept for its next start.
 hsa_status_t ShutDown() {
   if (--Users() == 0) {
     DrainDispatches();
@@ -63,9 +63,9 @@ hsa_status_t ShutDown() {
   return Core().hsa_shut_down_fn();
 }
 
-// A table that comes again has our functions in it: they go out first. Not so if the
-// runtime has ended meanwhile, which puts its own functions back: then the table is
-// new, with what others have put into it since.
+// A table that is passed again contains our functions, which are removed first. But if
+// the runtime has ended meanwhile, it has restored its own functions: then the table is
+// new, with the functions that others have stored in it since.
 void KeepOriginal(HsaApiTable* table) {
   if (table == nullptr) return;
   State& state = Get();
@@ -164,7 +164,7 @@ static void InstallAll(HsaApiTable* table) {
 
 void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance) {
   if (Users() <= 0) {
-    // Upstream still has the agents of the runtime's first life.
+    // Upstream still has the agents from before the restart of the runtime.
     if (!GetBool("SIMROCM_RESTARTABLE", false)) {
       Fatal("queue_controller.cpp: Could not find agent");
     }

@@ -1,14 +1,14 @@
-// How the real one works, as far as others can see it:
-// - hsa_queue_create stays what it was. Afterwards the queue is told to keep times.
-// - While interposition is on, applications count packets with a virtual write index.
-//   The GPU's is stored to directly, past the API, at the doorbell.
-// - At the doorbell each packet that is there is copied, its header made invalid, and
-//   the packet written again, with a signal of the SDK where it had none; an
-//   application's signal stays and its value is raised by one until the record is made.
-//   Then the GPU's write index moves, and the store to the doorbell is handed on with
-//   the last packet's index.
-// - Nothing is added to the queue: virtual and real indices mean the same packets.
-// - A doorbell that brings nothing new is handed on as it is.
+// How the real implementation works, as far as others can see it:
+// - hsa_queue_create makes an ordinary queue; then times are enabled for the queue.
+// - While interposition is active, applications use a virtual write index. The GPU's
+//   write index is stored directly, bypassing the API, at the doorbell.
+// - At the doorbell each available packet is copied, its header is made invalid, and
+//   the packet is written again, with a signal of the SDK if it had none; a signal of
+//   the application stays, and its value is raised by one until the record is made.
+//   Then the GPU's write index is advanced, and the store to the doorbell is passed on
+//   with the last packet's index.
+// - Nothing is added to the queue: virtual and real indices refer to the same packets.
+// - A doorbell without new packets is passed on unchanged.
 #include "tests/simrocm/sdk/interposition.h"
 
 #include <hsa/amd_hsa_queue.h>
@@ -42,13 +42,13 @@ struct VirtualQueue {
 
   // One doorbell at a time.
   std::mutex doorbell;
-  uint64_t submitted = 0;  // packets that the GPU was notified of; with `doorbell`
+  uint64_t submitted = 0;  // packets the GPU was notified of; guarded by `doorbell`
 
-  // What upstream does without a lock, and gets wrong when it begins or ends on a busy
-  // queue: decide which of the two indices counts, and change it.
+  // Guards the choice between the two indices, and their changes. Upstream does this
+  // without a lock, and wrongly if it begins or ends on a busy queue.
   std::mutex index;
-  bool active = false;         // changed with both
-  uint64_t virtual_write = 0;  // with `index`
+  bool active = false;         // changed with both locks held
+  uint64_t virtual_write = 0;  // guarded by `index`
 
   Packet* At(uint64_t position) const {
     return static_cast<Packet*>(queue->base_address) + position % queue->size;
@@ -65,7 +65,7 @@ struct State {
   CoreApiTable next{};
   std::shared_mutex mutex;
   std::unordered_map<const hsa_queue_t*, QueueReference> queues;
-  // Taken before any lock of a queue: what begins and ends is one after the other.
+  // Taken before any lock of a queue: serializes beginnings and ends of interposition.
   std::mutex transition;
   int consumers = 0;
   bool installed = false;
@@ -148,7 +148,7 @@ uint64_t CompareAndSwap(const hsa_queue_t* queue, uint64_t expected, uint64_t va
 
 // --- The doorbell ---
 
-// If somebody wants to know of the dispatch: notes it and gives it a signal.
+// If the dispatch is needed: describes it and gives it a signal.
 void Instrument(const VirtualQueue& queue, Packet* packet,
                 std::vector<Completion>* batch) {
   auto dispatch = std::make_unique<Dispatch>();
@@ -168,8 +168,8 @@ void Instrument(const VirtualQueue& queue, Packet* packet,
   batch->push_back(std::move(completion));
 }
 
-// Takes the packets that are there out of the queue and puts them back in. Returns
-// whether there were any.
+// Takes the available packets out of the queue and puts them back in. False if there
+// were none.
 bool Submit(VirtualQueue* queue, std::vector<Completion>* batch) {
   uint64_t end;
   {
@@ -182,7 +182,7 @@ bool Submit(VirtualQueue* queue, std::vector<Completion>* batch) {
     Packet* slot = queue->At(position);
     Packet packet;
     packet.header = __atomic_load_n(&slot->header, __ATOMIC_ACQUIRE);
-    // Its producer has not come so far yet; its doorbell is still to come.
+    // Its producer has not written it yet, and will ring the doorbell for it.
     if (PacketType(packet.header) == HSA_PACKET_TYPE_INVALID) break;
     const uint16_t header = packet.header;
     memcpy(&packet, slot, sizeof(packet));
@@ -195,7 +195,7 @@ bool Submit(VirtualQueue* queue, std::vector<Completion>* batch) {
     if (PacketType(packet.header) == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
       Instrument(*queue, &packet, batch);
     }
-    // There is room: the application has waited for it before it wrote the packet.
+    // There is room: the application waited for that before it wrote the packet.
     Packet* slot = queue->At(position++);
     memcpy(reinterpret_cast<char*>(slot) + sizeof(slot->header),
            reinterpret_cast<const char*>(&packet) + sizeof(packet.header),
@@ -218,15 +218,15 @@ void Ring(VirtualQueue* queue, hsa_signal_value_t value, SignalStore store) {
       return;
     }
     if (!Submit(queue, &batch) && static_cast<uint64_t>(value) < queue->submitted) {
-      // A slow producer from before interposition began, or another one's doorbell took
-      // its packet along.
+      // A slow producer from before interposition began, or one whose packet was
+      // submitted with another one's doorbell.
       store(doorbell, value);
     } else if (queue->submitted != 0) {
       store(doorbell, static_cast<hsa_signal_value_t>(queue->submitted - 1));
     }
   }
   for (Completion& completion : batch) {
-    // The exit callbacks come after the submission, when the dispatch may be over.
+    // The exit callbacks come after the submission, when the dispatch may have ended.
     const Dispatch copy = *completion.dispatch;
     AwaitCompletion(std::move(completion));
     CallEnqueued(copy);
@@ -255,7 +255,7 @@ void SetActive(VirtualQueue* queue, bool active) {
     queue->submitted = __atomic_load_n(real, __ATOMIC_ACQUIRE);
     queue->virtual_write = queue->submitted;
   } else {
-    // Packets that are reserved keep their places.
+    // Reserved packets keep their places.
     __atomic_store_n(real, queue->virtual_write, __ATOMIC_RELEASE);
   }
   queue->active = active;
@@ -322,7 +322,7 @@ void AddConsumers(int more) {
 }  // namespace
 
 bool UsesInterposition() {
-  // Queues that exist cannot change to the other way when one more client comes.
+  // Decided once: existing queues cannot be switched when another client is added.
   static const bool uses = [] {
     if (!GetBool("SIMROCM_QUEUE_INTERPOSITION", false) ||
         !GetBool("ROCPROFILER_QUEUE_INTERPOSITION", true)) {

@@ -1,5 +1,5 @@
-// librocprofiler-sdk.so.1, simulated: what rocprofiler-register calls, and what needs
-// no state.
+// librocprofiler-sdk.so.1, simulated: the functions that rocprofiler-register calls,
+// and those without state.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ using namespace simrocm::sdk;
 
 namespace {
 
-// Upstream's library does both when it is loaded: children inherit them.
+// Upstream's library sets both variables when it is loaded; children inherit them.
 __attribute__((constructor)) void OnLoad() {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&OnLoad), &info) != 0) {

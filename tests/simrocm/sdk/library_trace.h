@@ -1,4 +1,4 @@
-// Tracing of HIP and of markers.
+// Tracing of HIP, markers and RCCL.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_LIBRARY_TRACE_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_LIBRARY_TRACE_H_
 
@@ -6,8 +6,8 @@
 
 namespace simrocm::sdk {
 
-// Puts wrappers around what some context traces. `name` as registered; false: a library
-// whose functions are not traced.
+// Wraps the functions that some context traces. `name` is as registered; false for a
+// library whose functions are not traced.
 bool InstallLibraryTracing(const char* name, void** tables, uint64_t count);
 
 // nullptr if there is none. The kinds are the same for buffers and callbacks.

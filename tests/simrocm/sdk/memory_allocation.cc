@@ -26,7 +26,7 @@ void Emit(int32_t kind, int32_t operation, const void* record, size_t bytes) {
   }
 }
 
-// From the call to its return.
+// Lives from the call to its return.
 class Operation {
  public:
   explicit Operation(int32_t operation) {
@@ -117,7 +117,7 @@ void InstallMemoryAllocations(HsaApiTable* table) {
   table->core_->hsa_memory_free_fn = &Free;
 }
 
-void NoteScratch(const hsa_queue_t* queue, rocattach_sdk_agent_id agent) {
+void AllocateScratch(const hsa_queue_t* queue, rocattach_sdk_agent_id agent) {
   if (ScratchBytes() == 0) return;
   rocattach_sdk_scratch_memory_record record{};
   {

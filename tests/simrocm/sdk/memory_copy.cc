@@ -17,7 +17,7 @@
 namespace simrocm::sdk {
 namespace {
 
-// Who wants to know of a copy, and what they call it.
+// A context that is interested in a copy, and its external correlation id.
 struct CopyCapture {
   Context* context;
   const BufferTracing* tracing;
@@ -48,7 +48,7 @@ amd_signal_t* SignalOf(hsa_signal_t signal) {
   return reinterpret_cast<amd_signal_t*>(signal.handle);  // NOLINT
 }
 
-// With SIMROCM_LOSE_COPIES=N, the record of every Nth copy is lost, and nobody told.
+// With SIMROCM_LOSE_COPIES=N, the record of every Nth copy is lost without notice.
 bool IsLost() {
   static const unsigned long every = strtoul(  // NOLINT(google-runtime-int)
       GetString("SIMROCM_LOSE_COPIES").c_str(), nullptr, 10);
@@ -70,8 +70,8 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
                                        sizeof(copy->record));
     }
   }
-  // Only now does the application learn of it, so that its copy is on record before it
-  // can go on.
+  // The application is notified only now, so that its copy is recorded before it
+  // continues.
   const hsa_signal_t app_signal = copy->app_signal;
   if (app_signal.handle != 0) {
     // With the times that the runtime would have written into it.
@@ -83,7 +83,7 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
   return false;
 }
 
-// nullptr if nobody wants to know of this copy.
+// nullptr if no context is interested in this copy.
 std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_agent,
                             const void* source, hsa_agent_t source_agent,
                             uint64_t bytes, hsa_signal_t app_signal) {
@@ -122,7 +122,7 @@ std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_age
   return copy;
 }
 
-// Hands the copy over to its handler; called once the runtime has accepted it.
+// Passes the copy to its handler; called once the runtime has accepted it.
 void Watch(std::unique_ptr<Copy> copy) {
   hsa_signal_t signal = *copy->signal;
   HandleCompletion(signal, OnComplete, copy.release());

@@ -14,7 +14,7 @@ namespace {
 
 struct Barrier {
   SignalReference signal;
-  std::map<const hsa_queue_t*, uint32_t> awaited;  // dispatches that must be over
+  std::map<const hsa_queue_t*, uint32_t> awaited;  // dispatches that must end
   std::set<const hsa_queue_t*> met;                // queues that wait for it
 };
 
@@ -28,7 +28,7 @@ State& Get() {
   return *state;
 }
 
-// Opens what nothing blocks any more. With the mutex.
+// Opens the barriers that await nothing any more. Call with the mutex held.
 void OpenBarriers(State* state) {
   std::erase_if(state->closed, [](const Barrier& barrier) {
     if (!barrier.awaited.empty()) return false;

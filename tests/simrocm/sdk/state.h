@@ -1,8 +1,8 @@
-// The simulated SDK's contexts, buffers and clients, and who may touch them when.
+// The simulated SDK's contexts, buffers and clients, and the rules for their use.
 //
 // Contexts and buffers are made while a tool initialises and live as long as the
-// process. What a dispatch or a copy needs of them is captured when it is enqueued, so
-// that stopping a context does not take away what was promised.
+// process. A dispatch or a copy captures what it needs of them when it is enqueued, so
+// that its records are delivered even if the context is stopped.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_STATE_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_STATE_H_
 
@@ -34,7 +34,7 @@ struct CallbackTracing {
   void* data = nullptr;
 };
 
-// What a tool wants to be asked for: the external correlation ids of operations.
+// A tool's request to be asked for the external correlation ids of operations.
 struct CorrelationRequest {
   rocattach_sdk_correlation_cb callback = nullptr;
   void* data = nullptr;
@@ -78,7 +78,7 @@ struct Context {
                                          rocattach_sdk_operation operation) const;
   const CallbackTracing* FindCallbackTracing(int32_t kind,
                                              rocattach_sdk_operation operation) const;
-  // Asks the tool on the thread that submits; 0 if it does not want to be asked.
+  // Asks the tool, on the submitting thread; 0 if it has not requested that.
   rocattach_sdk_user_data ExternalCorrelation(int32_t kind,
                                               rocattach_sdk_operation operation,
                                               uint64_t internal) const;
@@ -86,11 +86,11 @@ struct Context {
 
 using ContextList = std::vector<Context*>;
 
-// 0 before, -1 during, 1 after.
+// Initialization and finalization: 0 before, -1 during, 1 after.
 std::atomic<int>& InitStatus();
 std::atomic<int>& FiniStatus();
 
-// The client whose initialize function runs, for the contexts that it makes.
+// Sets the client whose initialize function runs, as owner of the contexts it makes.
 void SetInitializingClient(uint32_t client);
 
 // nullptr if there is none.
@@ -102,15 +102,15 @@ std::shared_ptr<const ContextList> ActiveContexts();
 bool AnyContextTraces(int32_t buffer_kind, int32_t callback_kind);
 bool AnyContextNeedsQueues();
 
-// Start and stop as the API does it, without the checks of the API.
+// Start and stop a context as the API does, without the checks of the API.
 rocattach_sdk_status StartContext(Context* context);
 rocattach_sdk_status StopContext(Context* context);
 void StopContextsOfClient(uint32_t client);
-// Around fork(): the child's copy of the lock is free, and nothing is active in it.
+// Called around fork(): in the child the lock is free, and no context is active.
 void HoldContextsForFork();
 void ReleaseContextsAfterFork(bool child);
-// In a child that was forked while its parent counted dispatches: never returns.
-// Upstream waits there for dispatches that only the parent will see the end of.
+// Never returns in a child that was forked while its parent counted dispatches:
+// upstream waits there for dispatches whose end only the parent sees.
 void StopInChild();
 
 // CLOCK_BOOTTIME, ns: the domain of all times.

@@ -1,8 +1,8 @@
-// HIP streams: which functions name one, and who is told.
+// HIP streams: wraps the functions that have a stream argument, and notifies contexts.
 //
 // As with SDK 1.1 and later: streams are numbered from 1 as they are created while
-// somebody traces them; one that was created before gets its number when it is first
-// used; the default stream, and the values 1 and 2 that stand for it, are number 0.
+// a context traces them; one that was created before gets its number when it is first
+// used; the default stream, and the values 1 and 2 that represent it, are number 0.
 #include "tests/simrocm/sdk/stream_trace.h"
 
 #include <mutex>
@@ -49,7 +49,7 @@ void Forget(Stream stream) {
   Get().ids.erase(stream);
 }
 
-// Those that are told of one call.
+// The contexts that are notified of one call.
 class Listeners {
  public:
   explicit Listeners(int32_t operation) : operation_(operation) {
@@ -94,7 +94,7 @@ Result CallCreating(Result (*next)(Arguments...), Arguments... arguments) {
   Listeners listeners(ROCATTACH_SDK_HIP_STREAM_CREATE);
   Stream* created = std::get<Stream*>(std::make_tuple(arguments...));
   if (!listeners.empty() && created != nullptr) {
-    Forget(*created);  // the address may have been that of another one
+    Forget(*created);  // another stream may have had this address
     listeners.Call(ROCATTACH_SDK_PHASE_NONE, *created, IdOf(*created));
   }
   return result;
@@ -123,7 +123,7 @@ Result CallSetting(Result (*next)(Arguments...), Arguments... arguments) {
   return result;
 }
 
-// kMember makes one instance for each function of the table.
+// kMember makes this a separate class for each function of the table.
 template <auto kMember, bool kDestroys>
 struct StreamWrapper;
 
@@ -146,7 +146,7 @@ struct StreamWrapper<kMember, kDestroys> {
 
   static void Install(HipRuntimeTable* table) {
     if constexpr (kCreates || kNames) {
-      // Once: a table that is handed over again has our functions in it, below others.
+      // Once: a table that is passed again contains our functions, below others.
       if (table->*kMember == nullptr || next != nullptr) return;
       next = table->*kMember;
       table->*kMember = &Function;

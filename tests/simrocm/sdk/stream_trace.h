@@ -6,7 +6,7 @@
 
 namespace simrocm::sdk {
 
-// Wraps those functions that name a stream.
+// Wraps the functions that have a stream argument.
 void InstallStreamTracing(HipRuntimeTable* table);
 
 }  // namespace simrocm::sdk

@@ -1,4 +1,4 @@
-// Where tools can be: a search of the process, in upstream's order.
+// Searches the process for tools, in upstream's order.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_TOOL_SEARCH_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_TOOL_SEARCH_H_
 
@@ -24,8 +24,8 @@ std::vector<std::string> SplitToolLibraries(const std::string& list);
 // configure function. Aborts if the library cannot be opened.
 FoundTool OpenTool(const std::string& path, const char* from);
 
-// ROCP_TOOL_LIBRARIES, then the symbol as the process sees it, then, only if that gave
-// one, every object that is loaded. Each function is there once.
+// The tools of ROCP_TOOL_LIBRARIES, then that of the symbol as the process sees it,
+// then, only if that exists, those of all loaded objects. Each function is there once.
 std::vector<FoundTool> FindTools();
 
 }  // namespace simrocm::sdk

@@ -11,7 +11,7 @@
 namespace simrocm::sdk {
 namespace {
 
-// By kind; index 0 is no kind.
+// By kind; index 0 is not a kind.
 constexpr const char* kBufferKinds[] = {"NONE",
                                         "HSA_CORE_API",
                                         "HSA_AMD_EXT_API",

@@ -1,4 +1,4 @@
-// Names of what can be traced.
+// Names of operations that can be traced.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_TRACING_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_TRACING_H_
 

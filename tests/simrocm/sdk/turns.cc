@@ -28,7 +28,7 @@ State& Get() {
   return *state;
 }
 
-// With the mutex.
+// Call with the mutex held.
 void GrantNext(Gpu* gpu) {
   if (gpu->current != nullptr || gpu->ready.empty()) return;
   gpu->current = gpu->ready.front();
@@ -36,8 +36,8 @@ void GrantNext(Gpu* gpu) {
   Core().hsa_signal_store_screlease_fn(*gpu->current->granted, 0);
 }
 
-// On the runtime's thread for asynchronous handlers. The dispatch cannot be over: it
-// waits for the turn.
+// Called on the runtime's thread for asynchronous handlers. The dispatch cannot have
+// ended: it waits for its turn.
 bool OnReady(hsa_signal_value_t, void* argument) {
   const auto* turn = static_cast<const Turn*>(argument);
   std::lock_guard lock(Get().mutex);

@@ -1,9 +1,9 @@
-// While dispatches are counted they run one after the other on each GPU. Whose turn it
-// is follows from when each one got to the head of its queue, as upstream's serializer
-// decides it: a dispatch tells that it is ready by the completion of a packet in front
-// of it, and then waits for its turn. An order that was fixed at submission would not
-// do: of two threads that share a queue, one submits the other's packets, later than
-// the other took their places in the order, and the program would stand still.
+// While dispatches are counted they run one after the other on each GPU, in the order
+// in which they reach the heads of their queues, as with upstream's serializer: the
+// completion of a packet in front of a dispatch shows that it is ready, and then it
+// waits for its turn. An order fixed at submission would not work: of two threads that
+// share a queue, one submits the other's packets, later than the other took places in
+// the order, and the program would hang.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_TURNS_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_TURNS_H_
 

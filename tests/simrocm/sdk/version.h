@@ -1,4 +1,4 @@
-// The version that the simulated SDK says it is, and what depends on it.
+// The version that the simulated SDK reports, and checks for it.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_VERSION_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_VERSION_H_
 
@@ -17,7 +17,7 @@ struct Version {
   }
 };
 
-// SIMROCM_SDK_VERSION, or 1.3.5. Anything else than three numbers ends the process.
+// SIMROCM_SDK_VERSION, or 1.3.5. Anything other than three numbers ends the process.
 const Version& TheVersion();
 const std::string& TheVersionText();
 

@@ -1,5 +1,5 @@
-// Writes the SDK's file of counters, for its readers: blocks and architectures of the
-// simulated hardware, in the form in which it is installed.
+// Writes the SDK's file of counters, for programs that read it: blocks and
+// architectures of the simulated hardware, in the format of the installed file.
 #include <cstdio>
 #include <sstream>
 #include <string>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr OperationEnd kEnd = {ROCATTACH_DISPATCH_UNFINISHED, 111, 222};
 
-TEST(Inflight, ADispatchComesBackWhole) {
+TEST(Inflight, ADispatchIsUnpackedWithAllFields) {
   rocattach_inflight entry = {};
   entry.flags = ROCATTACH_DISPATCH_APP_SIGNAL | 0x8000;
   entry.tid = 77;
@@ -55,7 +55,7 @@ TEST(Inflight, ALinkKnowsWhetherItsPacketIsConsumed) {
   }
 }
 
-TEST(Inflight, ACopyComesBackWhole) {
+TEST(Inflight, ACopyIsUnpackedAsItWasPacked) {
   rocattach_copy copy = {};
   copy.kind = ROCATTACH_RECORD_COPY;
   copy.src_agent_id = 1;

@@ -22,12 +22,12 @@ TEST(SamplingTest, EveryAndNone) {
   EXPECT_EQ(Sampled(ROCATTACH_SAMPLING_NONE, 1000), 0u);
 }
 
-// A million: the deviation of a binomial distribution is below half a percent.
-TEST(SamplingTest, OneInSoManyWhateverThePatternOfTheProgram) {
+// With a million, the standard deviation of the binomial is below half a percent.
+TEST(SamplingTest, SamplesOneInNForAnyPatternOfDispatches) {
   constexpr uint64_t kCount = 1'000'000;
   for (uint32_t divisor : {2u, 8u, 32u, 1000u}) {
     const double expected = static_cast<double>(kCount) / divisor;
-    // Also of every 8th dispatch, the same kernel of a loop.
+    // Steps above 1: the same kernel of a loop is, say, every 8th dispatch.
     for (uint64_t step : {1u, 8u, 1024u}) {
       EXPECT_NEAR(static_cast<double>(Sampled(divisor, kCount, step)), expected,
                   0.02 * expected + 5 * 32)

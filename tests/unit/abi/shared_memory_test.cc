@@ -1,5 +1,5 @@
-// What two programs of different builds read and write: places that must not move
-// within one version of the layout.
+// Layout of the memory that two programs of different builds share: offsets that must
+// not change within one version of the layout.
 #include "userspace/abi/shared_memory.h"
 
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@ namespace rocattach {
 namespace {
 
 // A service of another build reads these before it knows the version.
-TEST(SharedMemoryTest, TheControlBlockBeginsAsEver) {
+TEST(SharedMemoryTest, TheControlBlockHeaderDoesNotMove) {
   EXPECT_EQ(offsetof(rocattach_control, magic), 0u);
   EXPECT_EQ(offsetof(rocattach_control, version), 8u);
   EXPECT_EQ(offsetof(rocattach_control, control_bytes), 12u);
   EXPECT_EQ(offsetof(rocattach_control, total_bytes), 16u);
-  EXPECT_EQ(ROCATTACH_SHM_VERSION, 10u);
+  EXPECT_EQ(ROCATTACH_SHM_VERSION, 11u);
 }
 
 TEST(SharedMemoryTest, TheControlBlockIsOnePage) {
@@ -22,12 +22,12 @@ TEST(SharedMemoryTest, TheControlBlockIsOnePage) {
   EXPECT_EQ(offsetof(rocattach_control, plan_offset), 384u);
   EXPECT_EQ(offsetof(rocattach_control, backend), 400u);
   EXPECT_EQ(offsetof(rocattach_control, plan_acked), 584u);
-  // What the two sides write does not share a cache line.
+  // Words written by the collector and by the service do not share a cache line.
   EXPECT_EQ(offsetof(rocattach_control, service_mapped) % 128, 0u);
   EXPECT_GE(offsetof(rocattach_control, service_mapped),
             offsetof(rocattach_control, plan_error_text) +
                 sizeof(rocattach_control::plan_error_text));
-  // The kernel aligns 64-bit words for us only if we do.
+  // The kernel aligns 64-bit words in its structures only if this one is aligned.
   EXPECT_EQ(offsetof(rocattach_control, plan_acked) % 8, 0u);
 }
 
@@ -50,7 +50,7 @@ TEST(SharedMemoryTest, EveryRecordBeginsWithItsKind) {
   EXPECT_EQ(offsetof(rocattach_dispatch, dispatch_id), 88u);
 }
 
-// The stub's code has the path at a fixed place (injector/stub_code.S).
+// The stub's code expects the path at a fixed offset (injector/stub_code.S).
 TEST(SharedMemoryTest, TheConfigurationEndsWithThePath) {
   EXPECT_EQ(offsetof(rocattach_collector_config, collector_path), 64u);
   EXPECT_EQ(offsetof(rocattach_collector_config, backend), 48u);

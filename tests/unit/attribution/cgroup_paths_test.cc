@@ -46,10 +46,10 @@ TEST_F(CgroupPathsTest, NumbersOfNoGroupAreNotFound) {
 
 TEST_F(CgroupPathsTest, OnlyThePathOfTheGroupIsNoted) {
   const uint64_t id = groups_.Add("a"), other = groups_.Add("b");
-  paths_.Note(id, Path("b"));
+  paths_.AddIfCurrent(id, Path("b"));
   EXPECT_EQ(paths_.size(), 0u) << "the process has moved";
-  paths_.Note(id, Path("a"));
-  paths_.Note(other, "/../../etc");
+  paths_.AddIfCurrent(id, Path("a"));
+  paths_.AddIfCurrent(other, "/../../etc");
   EXPECT_EQ(paths_.size(), 1u);
   EXPECT_EQ(*paths_.Find(id), Path("a"));
 }

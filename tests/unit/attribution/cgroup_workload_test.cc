@@ -47,7 +47,7 @@ TEST(CgroupWorkloadTest, ContainersOfEveryRuntime) {
   Expect("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + kId +
              ".scope/container",
          container);
-  // Of a systemd unit, with --cgroups=split.
+  // In a systemd unit, with --cgroups=split.
   Expect("/system.slice/trainer.service/libpod-payload-" + kId, container);
   Expect(
       "/user.slice/user-1000.slice/user@1000.service/app.slice/trainer.service/"
@@ -62,9 +62,9 @@ TEST(CgroupWorkloadTest, ContainersOfEveryRuntime) {
   Expect("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + kId +
              ".scope",
          container);
-  // Seen from another namespace of control groups.
+  // Seen from another cgroup namespace.
   Expect("/../../system.slice/docker-" + kId + ".scope", container);
-  // The outer one of two.
+  // The outer one of two nested containers.
   Expect("/docker/" + kId + "/docker/" + kOther, container);
 }
 
@@ -75,7 +75,7 @@ TEST(CgroupWorkloadTest, ContainersWithNames) {
   Expect("/machine.slice/systemd-nspawn@web.service/payload", {"web", "", "", ""});
   Expect("/lxc.payload.web-1/system.slice/a.service", {"web-1", "", "", ""});
   Expect("/user.slice/user-1000.slice/lxc.payload.own/.lxc", {"own", "", "", ""});
-  // The outer one of two.
+  // The outer one of two nested containers.
   Expect("/lxc.payload.web-1/docker/" + kId, {"web-1", "", "", ""});
   // A node of a cluster.
   Expect(absl::StrCat("/lxc.payload.node/kubepods/pod", kUid, "/", kId),
@@ -99,7 +99,7 @@ TEST(CgroupWorkloadTest, ContainersOfPods) {
   Expect(absl::StrCat("/system.slice/containerd.service/kubepods-burstable-pod",
                       kSliceUid, ".slice:cri-containerd:", kId),
          pod);
-  // A node that is a container itself.
+  // A node that is itself a container.
   Expect(absl::StrCat("/docker/", kOther, "/kubelet.slice/kubelet-kubepods.slice/",
                       "kubelet-kubepods-pod", kSliceUid, ".slice/cri-containerd-", kId,
                       ".scope"),
@@ -107,7 +107,7 @@ TEST(CgroupWorkloadTest, ContainersOfPods) {
   // A static pod has a hash instead of a UUID.
   const std::string hash(32, 'c');
   Expect("/kubepods/burstable/pod" + hash + "/" + kId, {kId, hash, "", ""});
-  // Between the pod and the container.
+  // The group of a pod, above its containers.
   Expect(absl::StrCat("/kubepods/pod", kUid), {"", kUid, "", ""});
 }
 
@@ -119,18 +119,18 @@ TEST(CgroupWorkloadTest, SlurmJobs) {
   Expect("/system.slice/node1_slurmstepd.scope/job_9/step_interactive/user/task_0",
          {"", "", "9", "interactive"});
   Expect("/slurm/uid_1000/job_123", {"", "", "123", ""});
-  // A container that a job has started.
+  // A container started by a job.
   Expect("/slurm/uid_1/job_5/step_1/libpod-" + kId + ".scope", {kId, "", "5", "1"});
 }
 
-TEST(CgroupWorkloadTest, WhatIsNeither) {
+TEST(CgroupWorkloadTest, OtherGroupsNameNoWorkload) {
   const Expected nothing;
   for (const std::string& path :
        {std::string(), std::string("/"), std::string("/init.scope"),
         std::string("/system.slice/ssh.service"), "/docker/" + kId.substr(1),
         "/docker/" + kId + "0", "/docker/" + std::string(64, 'g'),
         "/docker/" + std::string(64, 'A'),
-        // Monitors of containers.
+        // Monitor processes of containers.
         "/machine.slice/libpod-conmon-" + kId + ".scope",
         absl::StrCat("/system.slice/crio-conmon-", kId, ".scope"),
         std::string("/lxc.monitor.web"), std::string("/lxc.payload."),
@@ -146,13 +146,13 @@ TEST(CgroupWorkloadTest, WhatIsNeither) {
         std::string("/payload"),
         // A virtual machine.
         std::string("/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt/emulator"),
-        // Apptainer gives its containers no identity.
+        // Apptainer does not name its containers.
         std::string("/user.slice/user-1000.slice/user@1000.service/apptainer-77.scope"),
         std::string("/kubepods/pod1234"), std::string("/kubepods.slice/-pod.slice"),
         absl::StrCat("/machine.slice/pod", kUid), std::string("/job_1/step_1"),
         std::string("/slurm/uid_0/job_/step_x"), std::string("/slurm/job_-1"),
         "/slurm/job_" + std::string(21, '1'),
-        // Groups that a user may make.
+        // Groups that an unprivileged user may create.
         absl::StrCat("/user.slice/user@1.service/kubepods/pod", kUid),
         std::string("/user.slice/user@1.service/slurm/job_1/step_1")}) {
     Expect(path, nothing);
@@ -166,13 +166,13 @@ TEST(CgroupWorkloadTest, TheUnifiedHierarchyIsPreferred) {
   const WorkloadIdentity found = Of("5:devices:/docker/" + kOther +
                                     "\n0::/system.slice/docker-" + kId + ".scope\n");
   EXPECT_EQ(found.container_id, kId);
-  // A job in an older hierarchy beside a container in the unified one.
+  // A job in an older hierarchy and a container in the unified one.
   const WorkloadIdentity both =
       Of("5:devices:/slurm/uid_0/job_7/step_3\n0::/docker/" + kId + "\n");
   EXPECT_EQ(both.container_id, kId);
   EXPECT_EQ(both.slurm_job, "7");
   EXPECT_EQ(both.slurm_step, "3");
-  // The step of one job does not become another job's.
+  // The step of one job is not attributed to another job.
   const WorkloadIdentity jobs = Of("0::/slurm/job_7\n5:devices:/slurm/job_8/step_3\n");
   EXPECT_EQ(jobs.slurm_job, "7");
   EXPECT_EQ(jobs.slurm_step, "");

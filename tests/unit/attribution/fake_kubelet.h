@@ -1,4 +1,4 @@
-// A kubelet's pod-resources API, which may hang and lie.
+// A kubelet's pod-resources API that can be made to hang and to give false answers.
 #ifndef ROCATTACH_TESTS_UNIT_ATTRIBUTION_FAKE_KUBELET_H_
 #define ROCATTACH_TESTS_UNIT_ATTRIBUTION_FAKE_KUBELET_H_
 
@@ -38,12 +38,12 @@ class FakeKubelet : private ::v1::PodResourcesLister::Service {
     server_->Shutdown();
     server_->Wait();
   }
-  // Answers that follow wait until this ends.
+  // While true, requests wait for their answers.
   void Hang(bool hang) {
     absl::MutexLock lock(&mutex_);
     hang_ = hang;
   }
-  // A container of a pod has this device of a device plugin.
+  // Assigns a device of a device plugin to a container of a pod.
   void Assign(const std::string& kube_namespace, const std::string& pod,
               const std::string& container, const std::string& device,
               const std::string& resource = "amd.com/gpu") {
@@ -53,7 +53,7 @@ class FakeKubelet : private ::v1::PodResourcesLister::Service {
     devices->set_resource_name(resource);
     devices->add_device_ids(device);
   }
-  // The same by dynamic resource allocation.
+  // Assigns a device to a container by dynamic resource allocation.
   void Claim(const std::string& kube_namespace, const std::string& pod,
              const std::string& container, const std::string& device,
              const std::string& driver = "gpu.amd.com") {

@@ -1,4 +1,4 @@
-// Folders as the kubelet has them for logs.
+// Log folders laid out as by the kubelet.
 #ifndef ROCATTACH_TESTS_UNIT_ATTRIBUTION_FAKE_POD_LOGS_H_
 #define ROCATTACH_TESTS_UNIT_ATTRIBUTION_FAKE_POD_LOGS_H_
 
@@ -22,7 +22,7 @@ class FakePodLogs {
   void AddPod(const std::string& kube_namespace, const std::string& pod,
               const std::string& uid,
               const std::vector<std::string>& containers) const {
-    // A reader that comes meanwhile must not see a part of the containers.
+    // Renamed when complete: a concurrent reader must not see only some containers.
     const std::filesystem::path made = directory_ / "new";
     std::filesystem::create_directory(made);
     for (const std::string& container : containers) {
@@ -31,7 +31,7 @@ class FakePodLogs {
     std::filesystem::rename(
         made, directory_ / absl::StrCat("pods/", kube_namespace, "_", pod, "_", uid));
   }
-  // Its target need not be there: nobody follows it.
+  // The link's target need not exist: the link is not followed.
   void AddContainer(const std::string& pod, const std::string& kube_namespace,
                     const std::string& container, const std::string& id) const {
     std::filesystem::create_symlink(

@@ -40,7 +40,7 @@ TEST(ParseJobMappingTest, BothFormats) {
   EXPECT_TRUE(ParseJobMapping("", 3)->jobs.empty());
 }
 
-TEST(ParseJobMappingTest, WhatIsNeitherIsAnError) {
+TEST(ParseJobMappingTest, RejectsTextThatIsNeitherJsonNorJobList) {
   for (const std::string& text :
        {Json("42", "ada", "0,1"), Json("42", "ada", "zero"), Json("42", "ada", "3-1"),
         Json("0", "ada", "3"), Json("-1", "ada", "3"), Json("4 2", "ada", "3"),
@@ -92,7 +92,7 @@ TEST_F(JobMappingsTest, OneJobThatHasAllGpusIsFound) {
   EXPECT_EQ(mappings_.failures().malformed, 0u);
 }
 
-TEST_F(JobMappingsTest, AUserThatIsNamedHasToBeTheProcesss) {
+TEST_F(JobMappingsTest, ANamedUserMustOwnTheProcess) {
   Write("0", Json("42", "7777", "0"));
   Write("1", Json("43", "no-such-user-here", "1"));
   Write("2", Json("44", "root", "2"));
@@ -105,7 +105,7 @@ TEST_F(JobMappingsTest, AUserThatIsNamedHasToBeTheProcesss) {
   EXPECT_EQ(job_, "44");
 }
 
-TEST_F(JobMappingsTest, AReadingFromBeforeTheProcessSaysNothing) {
+TEST_F(JobMappingsTest, AReadingOlderThanTheProcessIsNotUsed) {
   Write("0", "42\n");
   ASSERT_TRUE(mappings_.Refresh().ok());
   const uint64_t now_ns = BootNs() + 1;
@@ -114,7 +114,7 @@ TEST_F(JobMappingsTest, AReadingFromBeforeTheProcessSaysNothing) {
   EXPECT_EQ(mappings_.Find({0}, 0, now_ns, &job_), Answer::kFound);
 }
 
-TEST_F(JobMappingsTest, WhatAnEpilogRemovesIsForgotten) {
+TEST_F(JobMappingsTest, AMappingRemovedByAnEpilogIsForgotten) {
   Write("0", "42\n");
   ASSERT_TRUE(mappings_.Refresh().ok());
   std::filesystem::remove(folder_ / "0");
@@ -143,6 +143,18 @@ TEST_F(JobMappingsTest, OnlyTrustworthyFilesOfLimitedLengthAreRead) {
   EXPECT_EQ(Find({6}), Answer::kFound);
   EXPECT_EQ(mappings_.failures().unreadable, 5u);
   EXPECT_EQ(mappings_.failures().malformed, 1u);
+}
+
+TEST_F(JobMappingsTest, AFileThatAGroupCanWriteIsNotBelieved) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a file to a group";
+  for (const char* name : {"0", "1"}) {
+    Write(name, "42\n");
+    ASSERT_EQ(chmod((folder_ / name).c_str(), 0664), 0);
+  }
+  ASSERT_EQ(chown((folder_ / "1").c_str(), 0, 1234), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(mappings_.Refresh()));
+  EXPECT_EQ(Find({0}), Answer::kFound) << "root's group";
+  EXPECT_EQ(Find({1}), Answer::kUnknown);
 }
 
 TEST_F(JobMappingsTest, AFileOfAnotherUserIsNotBelieved) {

@@ -11,6 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "tests/await.h"
 #include "tests/unit/attribution/fake_kubelet.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
@@ -26,7 +27,7 @@ KubeletClient::Limits Hurried() {
   return limits;
 }
 
-// Asks until there is an answer: on a crowded machine a short deadline may pass first.
+// Retries until a request succeeds: on a busy machine a short deadline may pass first.
 bool RefreshInTime(KubeletClient* client) {
   const absl::Time end = absl::Now() + absl::Seconds(60);
   while (!client->Refresh().ok()) {
@@ -60,7 +61,7 @@ TEST(KubeletClientTest, DevicesHaveTheirOwners) {
   EXPECT_EQ(client.failures().malformed, 0u);
 }
 
-TEST(KubeletClientTest, OneThatHangsIsLeftAfterTheDeadline) {
+TEST(KubeletClientTest, AHangingKubeletIsGivenUpAtTheDeadline) {
   FakeKubelet kubelet;
   kubelet.Assign("ml", "trainer-0", "main", "0000:03:00.0");
   KubeletClient client(kubelet.socket(), Hurried());
@@ -76,7 +77,7 @@ TEST(KubeletClientTest, OneThatHangsIsLeftAfterTheDeadline) {
   EXPECT_TRUE(RefreshInTime(&client));
 }
 
-TEST(KubeletClientTest, OneThatHangsDoesNotKeepTheEndWaiting) {
+TEST(KubeletClientTest, CancelEndsARequestToAHangingKubelet) {
   FakeKubelet kubelet;
   kubelet.Hang(true);
   KubeletClient::Limits limits;
@@ -87,15 +88,15 @@ TEST(KubeletClientTest, OneThatHangsDoesNotKeepTheEndWaiting) {
     EXPECT_FALSE(client.Refresh().ok());
     done.Notify();
   });
-  while (kubelet.asked() == 0) absl::SleepFor(absl::Milliseconds(1));
+  testing_support::Await([&] { return kubelet.asked() != 0; }, "the request");
   EXPECT_EQ(client.table()->asked_ns, 0u) << "reading the table does not wait";
   client.Cancel();
-  done.WaitForNotification();
+  testing_support::Await(done, "the end of the cancelled request");
   asking.join();
   EXPECT_TRUE(absl::IsCancelled(client.Refresh())) << "and does not ask again";
 }
 
-TEST(KubeletClientTest, ASocketThatNobodyReadsIsLeftAfterTheDeadline) {
+TEST(KubeletClientTest, AnUnreadSocketIsGivenUpAtTheDeadline) {
   const testing_support::TemporaryDirectory directory;
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
@@ -120,7 +121,7 @@ TEST(KubeletClientTest, AHundredMegabytesAreNotRead) {
   EXPECT_EQ(client.failures().unreachable, 1u);
 }
 
-TEST(KubeletClientTest, NamesThatCannotBeAnyAreLeftOut) {
+TEST(KubeletClientTest, InvalidNamesAreLeftOut) {
   FakeKubelet kubelet;
   kubelet.Assign("ml", "trainer\n0", "main", "0000:03:00.0");
   kubelet.Assign("m/l", "trainer-0", "main", "0000:03:00.0");
@@ -150,7 +151,7 @@ TEST(KubeletClientTest, TheTableIsBounded) {
   EXPECT_EQ(client.failures().crowded, 1u);
 }
 
-TEST(KubeletClientTest, OneThatVanishesAndComesBackIsAskedAgain) {
+TEST(KubeletClientTest, AKubeletThatRestartsIsAskedAgain) {
   FakeKubelet kubelet;
   kubelet.Assign("ml", "trainer-0", "main", "0000:03:00.0");
   KubeletClient client(kubelet.socket());
@@ -171,7 +172,7 @@ TEST(KubeletClientTest, AFileThatIsNoSocketIsNoKubelet) {
   EXPECT_TRUE(absl::IsUnavailable(client.Refresh()));
 }
 
-TEST(KubeletClientTest, OnlyNumbersOfSharesAreRemoved) {
+TEST(KubeletClientTest, OnlyReplicaNumbersAreRemoved) {
   EXPECT_EQ(WithoutReplica("0000:03:00.0::12"), "0000:03:00.0");
   EXPECT_EQ(WithoutReplica("0000:03:00.0"), "0000:03:00.0");
   EXPECT_EQ(WithoutReplica("a::"), "a::");

@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-std::pair<std::string, std::string> Of(std::string environment) {
+std::pair<std::string, std::string> SlurmWorkload(std::string environment) {
   for (char& c : environment) {
     if (c == '|') c = '\0';
   }
@@ -20,26 +20,29 @@ std::pair<std::string, std::string> Of(std::string environment) {
 using Job = std::pair<std::string, std::string>;
 
 TEST(SlurmEnvironmentTest, JobsAndSteps) {
-  EXPECT_EQ(Of("A=1|SLURM_JOB_ID=12|SLURM_STEP_ID=3|B=2|"), Job("12", "3"));
-  EXPECT_EQ(Of("SLURM_STEP_ID=0|SLURM_JOB_ID=12"), Job("12", "0"));
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|"), Job("12", ""));
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967291|"), Job("12", "batch"));
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967292|"), Job("12", "extern"));
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967290|"), Job("12", "interactive"));
+  EXPECT_EQ(SlurmWorkload("A=1|SLURM_JOB_ID=12|SLURM_STEP_ID=3|B=2|"), Job("12", "3"));
+  EXPECT_EQ(SlurmWorkload("SLURM_STEP_ID=0|SLURM_JOB_ID=12"), Job("12", "0"));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|"), Job("12", ""));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967291|"),
+            Job("12", "batch"));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967292|"),
+            Job("12", "extern"));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967290|"),
+            Job("12", "interactive"));
 }
 
-TEST(SlurmEnvironmentTest, WhatIsNoJob) {
+TEST(SlurmEnvironmentTest, InvalidJobsAndStepsAreIgnored) {
   for (const char* text :
        {"", "|", "SLURM_JOB_ID=", "SLURM_JOB_ID=0|", "SLURM_JOB_ID=-1|",
         "SLURM_JOB_ID=99999999999|", "SLURM_JOB_ID=\xff\xfe|", "XSLURM_JOB_ID=4|",
         "SLURM_STEP_ID=4|"}) {
-    EXPECT_EQ(Of(text), Job()) << text;
+    EXPECT_EQ(SlurmWorkload(text), Job()) << text;
   }
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|SLURM_STEP_ID=x|"), Job("12", ""));
-  EXPECT_EQ(Of("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967294|"), Job("12", ""));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|SLURM_STEP_ID=x|"), Job("12", ""));
+  EXPECT_EQ(SlurmWorkload("SLURM_JOB_ID=12|SLURM_STEP_ID=4294967294|"), Job("12", ""));
 }
 
-TEST(SlurmEnvironmentTest, TheControlGroupIsBelievedInstead) {
+TEST(SlurmEnvironmentTest, TheControlGroupTakesPrecedence) {
   WorkloadIdentity workload;
   workload.slurm_job = "7";
   FillFromEnvironment("SLURM_JOB_ID=12", &workload);

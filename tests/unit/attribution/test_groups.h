@@ -1,4 +1,4 @@
-// Control groups of the unified hierarchy that a test makes, where it may.
+// Control groups made by a test in the unified hierarchy, if permitted.
 #ifndef ROCATTACH_TESTS_UNIT_ATTRIBUTION_TEST_GROUPS_H_
 #define ROCATTACH_TESTS_UNIT_ATTRIBUTION_TEST_GROUPS_H_
 
@@ -15,7 +15,7 @@
 
 namespace rocattach::testing_support {
 
-// Removes its groups when it goes out of scope.
+// Removes its groups when it is destroyed.
 class TestGroups {
  public:
   TestGroups() {
@@ -32,10 +32,10 @@ class TestGroups {
 
   bool possible() const { return !root_.empty(); }
   const std::string& root() const { return root_; }
-  // The path of all of them.
+  // Path of the group that contains all others.
   static std::string name() { return absl::StrCat("rocattach-test-", getpid()); }
 
-  // Makes a group below all of them, with its parents; its number.
+  // Makes a group below name(), with its parents, and returns its number (inode).
   uint64_t Add(const std::string& path) {
     std::string whole = name();
     for (const auto part : absl::StrSplit(path, '/')) {

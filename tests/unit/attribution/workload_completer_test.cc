@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "tests/await.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/attribution/fake_kubelet.h"
 #include "tests/unit/attribution/fake_pod_logs.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 
 namespace rocattach {
 namespace {
@@ -24,9 +24,9 @@ namespace {
 using testing_support::FakeKubelet;
 using testing_support::FakePodLogs;
 
-constexpr char kUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
-constexpr char kOtherUid[] = "1f3c1a2b-1234-4abc-9def-00112233aabb";
-const std::string kId(64, 'a');
+constexpr char kCompletedUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
+constexpr char kOtherCompletedUid[] = "1f3c1a2b-1234-4abc-9def-00112233aabb";
+const std::string kCompletedId(64, 'a');
 
 GpuDevice Gpu(uint32_t index, const std::string& pci) {
   GpuDevice gpu;
@@ -46,11 +46,11 @@ class WorkloadCompleterTest : public testing::Test {
     sources_.pod_resources_optional = false;
     sources_.pause = sources_.kubelet_pause = absl::Milliseconds(1);
     sources_.first_backoff = sources_.most_backoff = absl::Milliseconds(1);
-    in_pod_.pod_uid = kUid;
-    in_pod_.container_id = kId;
+    in_pod_.pod_uid = kCompletedUid;
+    in_pod_.container_id = kCompletedId;
     question_.process = {7, 1};
   }
-  // Asks until nothing more is to be found out, or `enough` says so.
+  // Retries until Complete() reports that it is done, or `enough` returns true.
   template <typename Enough>
   WorkloadIdentity Complete(WorkloadCompleter* completer, Enough enough) {
     WorkloadIdentity workload = in_pod_;
@@ -64,8 +64,8 @@ class WorkloadCompleterTest : public testing::Test {
   WorkloadIdentity Complete(WorkloadCompleter* completer) {
     return Complete(completer, [](const WorkloadIdentity&) { return false; });
   }
-  // Asks until the source has been asked again after the process has begun, and has
-  // had no answer to use: `reason` is counted.
+  // Retries until the source has been read again after the start of the process without
+  // a usable answer: until `reason` has been counted as a failure.
   WorkloadIdentity CompleteUntilCounted(WorkloadCompleter* completer,
                                         const std::string& source,
                                         const std::string& reason) {
@@ -82,7 +82,7 @@ class WorkloadCompleterTest : public testing::Test {
   WorkloadQuestion question_;
 };
 
-TEST_F(WorkloadCompleterTest, LogsTellNamesWithoutAnyDevice) {
+TEST_F(WorkloadCompleterTest, LogFoldersGiveNamesWithoutAnyGpu) {
   sources_.pod_logs = logs_.path();
   sources_.node = "node-1";
   WorkloadCompleter completer(sources_);
@@ -91,28 +91,28 @@ TEST_F(WorkloadCompleterTest, LogsTellNamesWithoutAnyDevice) {
   EXPECT_FALSE(completer.Complete(question_, &workload));
   EXPECT_EQ(workload.node, "node-1");
   EXPECT_EQ(workload.pod, "");
-  // It comes later, as a link does that the kubelet makes after the start.
-  logs_.AddContainer("trainer-0", "ml", "main", kId);
-  logs_.AddPod("ml", "trainer-0", kUid, {"init", "main"});
+  // The names appear later: the kubelet makes the link after the container has started.
+  logs_.AddContainer("trainer-0", "ml", "main", kCompletedId);
+  logs_.AddPod("ml", "trainer-0", kCompletedUid, {"init", "main"});
   workload = Complete(&completer);
   EXPECT_EQ(workload.kube_namespace, "ml");
   EXPECT_EQ(workload.pod, "trainer-0");
   EXPECT_EQ(workload.container, "main");
 }
 
-TEST_F(WorkloadCompleterTest, WhatIsInNoPodHasNoNames) {
+TEST_F(WorkloadCompleterTest, AContainerOutsidePodsGetsNoPodName) {
   sources_.pod_logs = logs_.path();
   sources_.pod_resources = kubelet_.socket();
   kubelet_.Assign("ml", "trainer-0", "main", first_.pci);
   WorkloadCompleter completer(sources_);
   question_.gpus = {&first_};
   WorkloadIdentity workload;
-  workload.container_id = kId;
+  workload.container_id = kCompletedId;
   EXPECT_TRUE(completer.Complete(question_, &workload));
   EXPECT_EQ(workload.pod, "");
 }
 
-TEST_F(WorkloadCompleterTest, TheKubeletTellsWhoHasTheGpus) {
+TEST_F(WorkloadCompleterTest, TheKubeletNamesTheOwnerOfTheGpus) {
   sources_.pod_resources = kubelet_.socket();
   kubelet_.Assign("ml", "trainer-0", "main", first_.pci);
   kubelet_.Claim("ml", "trainer-0", "main", "gpu-1-129");
@@ -137,7 +137,7 @@ TEST_F(WorkloadCompleterTest, TwoContainersOfOnePodLeaveTheContainerOpen) {
   EXPECT_EQ(workload.container, "");
 }
 
-TEST_F(WorkloadCompleterTest, WhatIsNotCertainIsCountedInsteadOfGuessed) {
+TEST_F(WorkloadCompleterTest, AmbiguousOwnersAreCountedAndNotGuessed) {
   sources_.pod_resources = kubelet_.socket();
   kubelet_.Assign("ml", "trainer-0", "main", first_.pci + "::0");
   kubelet_.Assign("ml", "trainer-1", "main", first_.pci + "::1");
@@ -152,13 +152,13 @@ TEST_F(WorkloadCompleterTest, WhatIsNotCertainIsCountedInsteadOfGuessed) {
   }
   const std::pair<std::string, std::string> ambiguous = {"kubelet", "ambiguous"};
   EXPECT_EQ(completer.failures().at(ambiguous), 1u) << "each process is counted once";
-  // One pod has it, but another one uses it as well.
+  // The GPU is assigned to one pod, but another pod uses it as well.
   question_ = {.process = {8, 1}, .gpus = {&second_}, .shared_by_pods = true};
   WorkloadIdentity workload = in_pod_;
   EXPECT_FALSE(completer.Complete(question_, &workload));
   EXPECT_EQ(workload.pod, "");
   EXPECT_EQ(completer.failures().at(ambiguous), 2u);
-  // One GPU is its own, and of the other one nobody knows.
+  // One GPU is assigned to the pod; the owner of the other one is unknown.
   const GpuDevice third = Gpu(2, "0000:c3:00.0");
   question_ = {.process = {9, 1}, .gpus = {&second_, &third}};
   EXPECT_FALSE(completer.Complete(question_, &workload));
@@ -169,24 +169,24 @@ TEST_F(WorkloadCompleterTest, WhatIsNotCertainIsCountedInsteadOfGuessed) {
 TEST_F(WorkloadCompleterTest, AKubeletThatNamesOtherPodsDevicesIsNotBelieved) {
   sources_.pod_logs = logs_.path();
   sources_.pod_resources = kubelet_.socket();
-  // The log folders know this pod under another uid, and of the process's pod nothing.
-  logs_.AddPod("ml", "trainer-0", kOtherUid, {"main"});
+  // The log folders have this pod under another uid, and do not have the process's pod.
+  logs_.AddPod("ml", "trainer-0", kOtherCompletedUid, {"main"});
   kubelet_.Assign("ml", "trainer-0", "main", first_.pci);
   WorkloadCompleter completer(sources_);
   {
     WorkloadIdentity other;
-    other.pod_uid = kOtherUid;
-    while (!completer.Complete(question_, &other))
-      absl::SleepFor(absl::Milliseconds(1));
+    other.pod_uid = kOtherCompletedUid;
+    testing_support::Await([&] { return completer.Complete(question_, &other); },
+                           "the names of the other pod");
   }
   question_.gpus = {&first_};
   EXPECT_EQ(CompleteUntilCounted(&completer, "kubelet", "ambiguous").pod, "");
 }
 
-TEST_F(WorkloadCompleterTest, NamesOfLogsCountMore) {
+TEST_F(WorkloadCompleterTest, LogFoldersTakePrecedenceOverTheKubelet) {
   sources_.pod_logs = logs_.path();
   sources_.pod_resources = kubelet_.socket();
-  logs_.AddPod("ml", "trainer-0", kUid, {"a", "b"});
+  logs_.AddPod("ml", "trainer-0", kCompletedUid, {"a", "b"});
   kubelet_.Assign("ml", "another", "main", first_.pci);
   WorkloadCompleter completer(sources_);
   question_.gpus = {&first_};
@@ -198,7 +198,7 @@ TEST_F(WorkloadCompleterTest, NamesOfLogsCountMore) {
   EXPECT_EQ(workload.container, "");
 }
 
-TEST_F(WorkloadCompleterTest, AnAnswerFromBeforeTheProcessSaysNothing) {
+TEST_F(WorkloadCompleterTest, AnAnswerOlderThanTheProcessIsNotUsed) {
   sources_.pod_resources = kubelet_.socket();
   kubelet_.Assign("ml", "former", "main", first_.pci);
   sources_.kubelet_pause = absl::Hours(1);
@@ -225,7 +225,7 @@ TEST_F(WorkloadCompleterTest, PartitionsAreKnownByTheirDeviceAlone) {
   EXPECT_EQ(Complete(&completer).pod, "part");
 }
 
-TEST_F(WorkloadCompleterTest, AKubeletThatHangsOrIsGoneKeepsNobodyWaiting) {
+TEST_F(WorkloadCompleterTest, AHangingOrMissingKubeletDelaysNoCompletion) {
   absl::Notification told;
   sources_.pod_resources = kubelet_.socket();
   sources_.on_failure = [&](absl::string_view source, const absl::Status& status) {
@@ -237,11 +237,11 @@ TEST_F(WorkloadCompleterTest, AKubeletThatHangsOrIsGoneKeepsNobodyWaiting) {
   kubelet_.Hang(true);
   WorkloadCompleter completer(sources_);
   question_.gpus = {&first_};
-  while (kubelet_.asked() == 0) absl::SleepFor(absl::Milliseconds(1));
+  testing_support::Await([&] { return kubelet_.asked() != 0; }, "the request");
   WorkloadIdentity workload = in_pod_;
   EXPECT_FALSE(completer.Complete(question_, &workload));
   kubelet_.Vanish();
-  told.WaitForNotification();
+  testing_support::Await(told, "the failure to be told");
   EXPECT_EQ(CompleteUntilCounted(&completer, "kubelet", "unreadable").pod, "");
   kubelet_.Assign("ml", "trainer-0", "main", first_.pci);
   kubelet_.Appear();
@@ -264,7 +264,7 @@ TEST_F(WorkloadCompleterTest, AnOptionalKubeletThatIsNotThereIsNoFailure) {
   EXPECT_EQ(completer.failures()[std::make_pair("kubelet", "unreadable")], 0u);
 }
 
-TEST_F(WorkloadCompleterTest, JobsOfTheMappingComeAfterAllElse) {
+TEST_F(WorkloadCompleterTest, MappedJobsAreUsedOnlyWithoutAnotherSource) {
   const testing_support::TemporaryDirectory folder;
   std::ofstream(folder / "0") << "42\n";
   std::ofstream(folder / "1") << "42\n43\n";
@@ -283,7 +283,7 @@ TEST_F(WorkloadCompleterTest, JobsOfTheMappingComeAfterAllElse) {
   EXPECT_EQ(Complete(&completer).slurm_job, "77") << "its control group said so";
 }
 
-TEST(NodeNameTest, IsWhatIsKnownBest) {
+TEST(NodeNameTest, ComesFromTheBestKnownSource) {
   const testing_support::TemporaryDirectory directory;
   unsetenv("NODE_NAME");
   unsetenv("KUBERNETES_SERVICE_HOST");

@@ -48,7 +48,7 @@ TEST_F(ReadWorkloadTest, IsComplete) {
   EXPECT_FALSE(problems.invalid);
 }
 
-TEST_F(ReadWorkloadTest, AJobThatCannotBeOneIsNoted) {
+TEST_F(ReadWorkloadTest, AnInvalidJobIsNoted) {
   Write("environ", std::string("SLURM_JOB_ID=4;2\0", 17));
   WorkloadReading problems;
   const auto workload = ReadWorkload({7, 1007}, proc_.path(), &problems);
@@ -58,7 +58,7 @@ TEST_F(ReadWorkloadTest, AJobThatCannotBeOneIsNoted) {
   EXPECT_FALSE(problems.unreadable);
 }
 
-TEST_F(ReadWorkloadTest, AnotherProcessOfThatNumberIsNotMistaken) {
+TEST_F(ReadWorkloadTest, AReusedProcessIdIsNotMistaken) {
   EXPECT_TRUE(absl::IsNotFound(ReadWorkload({7, 1008}, proc_.path()).status()));
   EXPECT_TRUE(absl::IsNotFound(ReadWorkload({8, 1007}, proc_.path()).status()));
   for (const char* stat : {"", "7", "7 (a", "7 (a) S 1 2", ")"}) {
@@ -68,7 +68,7 @@ TEST_F(ReadWorkloadTest, AnotherProcessOfThatNumberIsNotMistaken) {
   }
 }
 
-TEST_F(ReadWorkloadTest, WhatIsTooLongIsNotRead) {
+TEST_F(ReadWorkloadTest, FilesThatAreTooLongAreNotRead) {
   Write("cgroup", std::string(1 << 20, 'x'));
   Write("environ", std::string(2 << 20, '\0') + "SLURM_JOB_ID=42");
   WorkloadReading problems;
@@ -80,29 +80,7 @@ TEST_F(ReadWorkloadTest, WhatIsTooLongIsNotRead) {
   EXPECT_EQ(workload->executable, "/opt/train");
 }
 
-TEST(WorkloadResolverTest, FindsThisProcessAndNotOneThatHasEnded) {
-  const ProcessId self = {getpid(), *ReadStartTicks(getpid())};
-  const ProcessId ended = {self.pid, self.start_ticks - 1};
-  WorkloadIdentity found, of_ended;
-  absl::Notification done;
-  WorkloadResolver resolver([&](const ProcessId& process, WorkloadIdentity workload) {
-    (process == self ? found : of_ended) = std::move(workload);
-    if (process == self) done.Notify();
-  });
-  resolver.Request(ended, 5);
-  resolver.Request(self, 6);
-  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
-  EXPECT_EQ(found.executable, *ReadExecutable(getpid()));
-  EXPECT_EQ(found.cgroup_id, 6u);
-  WorkloadIdentity only_captured;
-  only_captured.cgroup_id = 5;
-  EXPECT_EQ(of_ended, only_captured);
-  EXPECT_EQ(resolver.failures().ended, 1u);
-}
-
-constexpr char kPodUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
-
-// What the resolver has said of each process last.
+// Latest answer of the resolver for each process.
 class Answers {
  public:
   WorkloadResolver::FoundFunction Function() {
@@ -136,6 +114,26 @@ class Answers {
   int answers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+TEST(WorkloadResolverTest, FindsThisProcessAndNotOneThatHasEnded) {
+  const ProcessId self = {getpid(), *ReadStartTicks(getpid())};
+  const ProcessId ended = {self.pid, self.start_ticks - 1};
+  Answers answers;
+  WorkloadResolver resolver(answers.Function());
+  resolver.Request(ended, 5);
+  resolver.Request(self, 6);
+  // The answers come in any order: a user's processes are read beside the resolver.
+  const WorkloadIdentity found = answers.Await(self);
+  const WorkloadIdentity of_ended = answers.Await(ended);
+  EXPECT_EQ(found.executable, *ReadExecutable(getpid()));
+  EXPECT_EQ(found.cgroup_id, 6u);
+  WorkloadIdentity only_captured;
+  only_captured.cgroup_id = 5;
+  EXPECT_EQ(of_ended, only_captured);
+  EXPECT_EQ(resolver.failures().ended, 1u);
+}
+
+constexpr char kPodUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
+
 class BackfillTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -147,7 +145,7 @@ class BackfillTest : public testing::Test {
   const std::string id_ = std::string(64, 'd');
   testing_support::TestGroups groups_;
   uint64_t group_ = 0;
-  // No process has this number.
+  // No process can have these IDs.
   const ProcessId ended_ = {(1 << 22) + 1, 5}, later_ = {(1 << 22) + 2, 6};
 };
 
@@ -176,7 +174,7 @@ TEST_F(BackfillTest, AGroupThatIsGoneTooIsKnownByAnEarlierProcess) {
   EXPECT_EQ(found.container_id, id_);
 }
 
-TEST_F(BackfillTest, WithoutAnyTraceItIsCounted) {
+TEST_F(BackfillTest, AProcessWithoutAnyTraceIsCounted) {
   groups_.RemoveLast();
   Answers answers;
   WorkloadResolver resolver(answers.Function());
@@ -186,7 +184,7 @@ TEST_F(BackfillTest, WithoutAnyTraceItIsCounted) {
   EXPECT_EQ(resolver.failures().group_only, 0u);
 }
 
-TEST_F(ReadWorkloadTest, WhatIsNotCompleteIsTriedAgain) {
+TEST_F(ReadWorkloadTest, AnIncompleteWorkloadIsTriedAgain) {
   Answers answers;
   int asked = 0;
   WorkloadResolver::Options options;
@@ -209,7 +207,7 @@ TEST_F(ReadWorkloadTest, WhatIsNotCompleteIsTriedAgain) {
   EXPECT_EQ(answers.answers(), 2) << "nothing is told again that has not changed";
 }
 
-TEST_F(ReadWorkloadTest, WhatCannotBeReadIsReadAgain) {
+TEST_F(ReadWorkloadTest, AnUnreadableGroupIsReadAgain) {
   std::filesystem::remove(proc_ / "7/cgroup");
   Answers answers;
   WorkloadResolver::Options options;
@@ -231,7 +229,7 @@ TEST_F(ReadWorkloadTest, WhatCannotBeReadIsReadAgain) {
   EXPECT_EQ(resolver.failures().unreadable, 0u);
 }
 
-TEST_F(ReadWorkloadTest, WhatNeverCanBeReadIsGivenUpAndCounted) {
+TEST_F(ReadWorkloadTest, AGroupThatStaysUnreadableIsGivenUpAndCounted) {
   std::filesystem::remove(proc_ / "7/cgroup");
   Answers answers;
   WorkloadResolver::Options options;

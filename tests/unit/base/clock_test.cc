@@ -7,8 +7,8 @@
 namespace rocattach {
 namespace {
 
-// Clocks that all show the same time. A reading takes 20 ns; up to reading `lost_until`,
-// the thread loses its CPU for 10 ms in each one of `lost_every`.
+// Clocks that all show the same time. A reading takes 20 ns. Up to `lost_until`, every
+// `lost_every`th reading takes 10 ms more, because the thread has lost its CPU.
 class Clocks {
  public:
   Clocks(int lost_every, int lost_until)

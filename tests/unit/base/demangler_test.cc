@@ -19,7 +19,7 @@ std::string Demangled(const std::string& symbol) {
   return Demangler().Demangle(symbol);
 }
 
-// What the C++ library makes of it.
+// The name as the C++ library demangles it, without limits.
 std::string Unbounded(const std::string& symbol) {
   int status = 0;
   std::unique_ptr<char, decltype(&std::free)> text(
@@ -77,7 +77,7 @@ TEST(Demangler, OnlyCppSymbols) {
   EXPECT_EQ(Demangled(with_nul), with_nul);
 }
 
-TEST(Demangler, SaysWhatTheCppLibrarySays) {
+TEST(Demangler, AgreesWithTheCppLibrary) {
   const std::string symbols[] = {
       "_ZN7rocprim6detail6kernelINS0_3cfgILj256EEEPKiS4_EEvT0_T1_",
       "_Z1fIiENSt9enable_ifIXsr3std11is_integralIT_EE5valueEvE4typeES1_",
@@ -86,14 +86,14 @@ TEST(Demangler, SaysWhatTheCppLibrarySays) {
       "_ZN2ck11kernel_gemmINS_8GridwiseILi256ENS_8SequenceIJLi1ELi2ELi3EEEEEEEEvPKfPf",
       "_ZNK1AcvT_IiEEv",
       "_ZTV1A",
-      // As large as real ones become.
+      // As large as the largest real names.
       "_Z1f" + Doubling(9),
   };
   for (const std::string& symbol : symbols) {
     EXPECT_NE(Demangled(symbol), symbol);
     EXPECT_EQ(Demangled(symbol), Unbounded(symbol));
   }
-  // More than 1,024 characters, where the library gives up.
+  // More than 1,024 characters, at which the C++ library gives up.
   const std::string large = "_Z1fI" + Repeat("NS_1aILi12345EEE", 300) + "EvT_";
   EXPECT_EQ(Demangled(large).substr(0, 20), "void f<f::a<12345>, ");
 }
@@ -108,12 +108,12 @@ TEST(Demangler, TextHasALimit) {
   EXPECT_LT(cost.cpu_ns, 1'000'000'000u);
 }
 
-// Names on which a demangler works forever before it says a word.
+// Names that take a demangler practically forever before it produces any output.
 TEST(Demangler, TimeHasALimit) {
   const std::string bombs[] = {
-      // The pack that an expansion is about is looked for in every copy of a type.
+      // For the pack of an expansion, every copy of the type is searched.
       "_Z1fDp" + Doubling(46),
-      // Each level is read twice, to find out what it is.
+      // Each level is parsed twice, to find out which production it is.
       "_Zcv" + Repeat("T_I", 60) + "i" + Repeat("E", 60) + "v",
   };
   for (const std::string& bomb : bombs) {
@@ -125,7 +125,7 @@ TEST(Demangler, TimeHasALimit) {
   }
 }
 
-// A process that has nothing but such names gets no further.
+// A process all of whose names are like that gets no further time.
 TEST(Demangler, WastedTimeHasALimit) {
   Demangler demangler;
   const Cost cost = CostOf([&] {
@@ -140,7 +140,7 @@ TEST(Demangler, WastedTimeHasALimit) {
   EXPECT_EQ(Demangled("_Z1fv"), "f()") << "others are not concerned";
 }
 
-TEST(Demangler, KnowsWhatItHasSaid) {
+TEST(Demangler, RemembersItsAnswers) {
   Demangler demangler;
   const std::string bomb = "_Z1fDp" + Doubling(46);
   for (int i = 0; i < 3; ++i) {
@@ -150,7 +150,7 @@ TEST(Demangler, KnowsWhatItHasSaid) {
   EXPECT_EQ(demangler.given_up(), 1u) << "asked for once";
 }
 
-// The parser calls itself for each level of a name. The service's threads have 8 MiB.
+// The parser recurses for each level of a name. The service's threads have 8 MiB.
 TEST(Demangler, DeepNamesFitASmallStack) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);

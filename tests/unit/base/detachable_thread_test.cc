@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
+#include "tests/await.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
@@ -35,7 +36,7 @@ TEST(DetachableThreadTest, ARequestEndsItsWait) {
     ended.Notify();
   });
   thread.RequestStop();
-  ended.WaitForNotification();
+  testing_support::Await(ended, "the end of the thread");
 }
 
 TEST(DetachableThreadTest, AWaitWithoutARequestTimesOut) {
@@ -45,7 +46,7 @@ TEST(DetachableThreadTest, AWaitWithoutARequestTimesOut) {
   });
 }
 
-TEST(DetachableThreadTest, OneThatDoesNotEndIsLeftBehind) {
+TEST(DetachableThreadTest, AThreadThatDoesNotEndIsLeftBehind) {
   struct Shared {
     absl::Notification proceed, ended;
   };
@@ -53,7 +54,7 @@ TEST(DetachableThreadTest, OneThatDoesNotEndIsLeftBehind) {
   {
     DetachableThread thread("test", kShort, [shared](const auto& stop) {
       shared->proceed.WaitForNotification();
-      // What it was passed is still valid.
+      // The argument is still valid after the thread has been left behind.
       EXPECT_TRUE(stop.stop_requested());
       shared->ended.Notify();
     });
@@ -62,7 +63,7 @@ TEST(DetachableThreadTest, OneThatDoesNotEndIsLeftBehind) {
   }
   EXPECT_FALSE(shared->ended.HasBeenNotified());
   shared->proceed.Notify();
-  shared->ended.WaitForNotification();
+  testing_support::Await(shared->ended, "the end of the thread");
 }
 
 TEST(DetachableThreadTest, ItHasItsName) {

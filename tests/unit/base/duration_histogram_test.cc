@@ -24,7 +24,7 @@ TEST(DurationHistogram, SumAndExtremesAreExact) {
   EXPECT_LE(durations.Quantile(1.0), 1000u) << "not beyond the largest";
 }
 
-// Of durations that are close to each other and far from 0, also when merged.
+// For durations close to each other and far from 0, and for merged histograms.
 TEST(DurationHistogram, DeviationsAreExact) {
   constexpr uint64_t kFar = 1'000'000'000'000;
   DurationHistogram all, some, others, none;

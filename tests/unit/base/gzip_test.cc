@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-// As any reader of gzip files does it.
+// Decompresses a file in the way of any reader of gzip files.
 std::string Inflate(const std::string& file) {
   z_stream stream = {};
   EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
@@ -24,7 +24,7 @@ std::string Inflate(const std::string& file) {
     out.append(buffer, sizeof(buffer) - stream.avail_out);
   }
   EXPECT_EQ(result, Z_STREAM_END);
-  EXPECT_EQ(stream.avail_in, 0u);  // one member, and nothing behind it
+  EXPECT_EQ(stream.avail_in, 0u);  // a single member, with nothing after it
   inflateEnd(&stream);
   return out;
 }

@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-// The bucket that a duration is in; there is exactly one.
+// The bucket that contains a duration; there is exactly one.
 int BucketOf(uint64_t ns) {
   PowerHistogram histogram;
   histogram.Add(ns);
@@ -21,7 +21,7 @@ int BucketOf(uint64_t ns) {
   return 0;
 }
 
-// Compared in integers: ns <= 2^e * 10^9 without rounding.
+// Compares in integers, so without rounding: ns <= 2^e * 10^9.
 bool IsAtMost(uint64_t ns, int exponent) {
   using Wide = unsigned __int128;
   return exponent >= 0 ? Wide{ns} <= Wide{1'000'000'000} << exponent

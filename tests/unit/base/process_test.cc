@@ -49,8 +49,8 @@ TEST(ReadProcessInfo, SurvivesParenthesesInTheName) {
   EXPECT_FALSE(ReadProcessInfo(child).ok());
 }
 
-// What a process had that ends while it is read must not look like another process's: no
-// name, and the user id of root.
+// A process that ends while it is read has no name and root's user ID. That must not be
+// returned as if it described a process.
 TEST(ReadProcessInfo, AProcessIsReadWholeOrNotAtAll) {
   int whole = 0, gone = 0;
   for (int i = 0; i < 5000 && (whole < 100 || gone < 500); ++i) {
@@ -74,10 +74,10 @@ TEST(ReadProcessInfo, AProcessIsReadWholeOrNotAtAll) {
   EXPECT_GE(whole, 100);
 }
 
-// The kernel's event and /proc name the same process by different numbers.
-TEST(ProcessId, TheKernelsStartTimeIsThatOfProc) {
-  // A child that is made within one tick of the clock has started in that one. Most
-  // are.
+// The kernel's event and /proc identify the process by start times in different units.
+TEST(ProcessId, TheKernelsStartTimeMatchesProc) {
+  // If the clock's tick is the same before and after the fork, the child has started
+  // in it. That is so for most children.
   bool within_a_tick = false;
   for (int i = 0; i < 1000 && !within_a_tick; ++i) {
     const uint64_t before_ns = BootNs();
@@ -102,7 +102,7 @@ TEST(ProcessId, TheKernelsStartTimeIsThatOfProc) {
   EXPECT_TRUE(within_a_tick);
 }
 
-TEST(ListThreads, HoldsThoseOfTheProcess) {
+TEST(ListThreads, ContainsTheThreadsOfTheProcess) {
   std::promise<pid_t> started;
   std::promise<void> end;
   std::thread other([&] {

@@ -2,25 +2,33 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
+#include "absl/status/status.h"
 
 namespace rocattach {
 namespace {
 
-TEST(SessionStatusTest, MessagesForUsersHaveNoStatusNames) {
-  const absl::Status error =
-      SessionError(SessionStatus::kCounterNotFound, "gfx90a has no set \"x\"");
-  EXPECT_EQ(WithoutStatusName(error.message()), "gfx90a has no set \"x\"");
-  const absl::Status again = SessionError(SessionStatus::kError, error.message());
-  EXPECT_EQ(WithoutStatusName(again.message()), "gfx90a has no set \"x\"");
-  EXPECT_EQ(WithoutStatusName("process 7: COUNTER_NOT_FOUND: no such"),
-            "process 7: no such");
+TEST(SessionStatusTest, ErrorsCarryTheStatusBesideTheMessage) {
+  for (int status = kLastSessionStatus; status < 0; ++status) {
+    const absl::Status error = SessionError(static_cast<SessionStatus>(status), "why");
+    EXPECT_FALSE(error.ok()) << status;
+    EXPECT_EQ(static_cast<int>(SessionStatusOf(error)), status);
+    EXPECT_EQ(error.message(), "why");
+  }
 }
 
-TEST(SessionStatusTest, OtherTextIsKept) {
-  for (const char* text : {"", ":", "a: b", "SQ_WAVES: unknown", "no COUNTER_NOT_FOUND",
-                           "ERROR", "file.yaml: ERRORS: 3"}) {
-    EXPECT_EQ(WithoutStatusName(text), text);
+TEST(SessionStatusTest, OtherStatusesHaveTheNearestOne) {
+  EXPECT_EQ(SessionStatusOf(absl::OkStatus()), SessionStatus::kSuccess);
+  EXPECT_EQ(SessionStatusOf(absl::NotFoundError("x")), SessionStatus::kError);
+}
+
+TEST(SessionStatusTest, NamesNumbersAndWords) {
+  EXPECT_EQ(SessionStatusName(-17), "SESSION_NOT_FOUND");
+  EXPECT_EQ(SessionStatusName(0), "SUCCESS");
+  EXPECT_EQ(SessionStatusName(1), "");
+  EXPECT_EQ(SessionStatusName(-39), "");
+  for (int status = kLastSessionStatus; status <= 0; ++status) {
+    EXPECT_STRNE(SessionStatusText(status), "") << status;
+    EXPECT_STRNE(SessionStatusText(status), SessionStatusText(1)) << status;
   }
 }
 

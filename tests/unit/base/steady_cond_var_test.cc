@@ -13,14 +13,14 @@
 
 namespace {
 
-// What this program adds to the time of day when it asks for it. The kernel, which ends
-// waits, knows nothing of it: as if the clock had been set back by as much when a wait
-// began.
+// Seconds added to the time of day when this program reads it. The kernel, which ends
+// waits, does not see them. The effect is that of a clock that was set back by as much
+// when a wait began.
 std::atomic<int64_t> clock_offset_seconds = 0;
 
 }  // namespace
 
-// Libraries call these, too.
+// These replace the C library's functions for libraries, too.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   if (result == 0 && clock == CLOCK_REALTIME) time->tv_sec += clock_offset_seconds;
@@ -36,13 +36,13 @@ namespace rocattach {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Milliseconds(20);
-constexpr absl::Duration kLong = absl::Minutes(1);
+constexpr absl::Duration kLongWait = absl::Minutes(1);
 
 class SteadyCondVarTest : public testing::Test {
  protected:
   void TearDown() override { clock_offset_seconds = 0; }
 
-  // How long a wait takes for which nobody signals.
+  // Duration of a wait during which no thread signals.
   absl::Duration TimeOut() {
     absl::MutexLock lock(&mutex_);
     const uint64_t begin = BootNs();
@@ -65,18 +65,18 @@ TEST_F(SteadyCondVarTest, EndsWhenTheConditionIsMet) {
   {
     absl::MutexLock lock(&mutex_);
     changed_.Wait(&mutex_, [this] { return set_; });
-    EXPECT_TRUE(changed_.WaitFor(&mutex_, kLong, [this] { return set_; }));
+    EXPECT_TRUE(changed_.WaitFor(&mutex_, kLongWait, [this] { return set_; }));
   }
   other.join();
 }
 
 TEST_F(SteadyCondVarTest, ASignalEndsATimedWait) {
   absl::MutexLock lock(&mutex_);
-  // Nothing is set before the wait releases the mutex.
+  // The other thread sets nothing before the wait releases the mutex.
   std::thread other([this] { Set(); });
   const uint64_t begin = BootNs();
-  EXPECT_TRUE(changed_.WaitFor(&mutex_, kLong, [this] { return set_; }));
-  EXPECT_LT(absl::Nanoseconds(BootNs() - begin), kLong);
+  EXPECT_TRUE(changed_.WaitFor(&mutex_, kLongWait, [this] { return set_; }));
+  EXPECT_LT(absl::Nanoseconds(BootNs() - begin), kLongWait);
   mutex_.Unlock();
   other.join();
   mutex_.Lock();

@@ -17,7 +17,7 @@ using testing::Not;
 
 constexpr pid_t kPid = 100;
 
-// A process that was attached to and has recorded `dispatches`, all of them.
+// A process that is attached, with `dispatches` dispatches, all of them recorded.
 ProcessResult Attached(uint64_t dispatches) {
   ProcessResult process;
   process.name = "app";
@@ -35,7 +35,7 @@ void ExpectOutcome(const ProcessResult& process, AttachResult result,
   EXPECT_STREQ(outcome.status, status);
 }
 
-TEST(AttachResultTest, WhatHasRecordsAndLacksNothingIsRecorded) {
+TEST(AttachResultTest, AProcessWithRecordsAndNoLossIsRecorded) {
   ExpectOutcome(Attached(10), AttachResult::kRecorded, "recorded");
   for (auto set : {&v1::LossAccount::set_copies_delivered,
                    &v1::LossAccount::set_api_calls_delivered,
@@ -47,18 +47,18 @@ TEST(AttachResultTest, WhatHasRecordsAndLacksNothingIsRecorded) {
   }
 }
 
-TEST(SaidReasonsTest, ALongReasonIsReadOnce) {
+TEST(SaidReasonsTest, ALongReasonIsShownOnce) {
   SaidReasons said;
   const std::string reason(100, 'x');
-  EXPECT_EQ(said.Take(1, reason), reason);
-  EXPECT_EQ(said.Take(1, reason), std::nullopt);
-  EXPECT_EQ(said.Take(2, reason), "for the same reason as process 1");
-  EXPECT_EQ(said.Take(2, reason), std::nullopt);
-  EXPECT_EQ(said.Take(1, "another one"), "another one");
-  EXPECT_EQ(said.Take(2, "another one"), "another one");
+  EXPECT_EQ(said.TextToSay(1, reason), reason);
+  EXPECT_EQ(said.TextToSay(1, reason), std::nullopt);
+  EXPECT_EQ(said.TextToSay(2, reason), "for the same reason as process 1");
+  EXPECT_EQ(said.TextToSay(2, reason), std::nullopt);
+  EXPECT_EQ(said.TextToSay(1, "another one"), "another one");
+  EXPECT_EQ(said.TextToSay(2, "another one"), "another one");
 }
 
-TEST(SaidReasonsTest, WhatLacksForTheSameReasonIsSaidTogether) {
+TEST(SaidReasonsTest, ItemsMissingForTheSameReasonAreListedTogether) {
   const std::vector<LeftOut> merged = ByReason({{"counters", "it has no SDK"},
                                                 {"TCC_HIT", "unknown"},
                                                 {"markers", "it has no SDK"}});
@@ -67,7 +67,7 @@ TEST(SaidReasonsTest, WhatLacksForTheSameReasonIsSaidTogether) {
   EXPECT_EQ(merged[1].Text(), "without TCC_HIT: unknown");
 }
 
-TEST(AttachResultTest, WhatWasObservedAndDidNothing) {
+TEST(AttachResultTest, AnObservedProcessMayHaveDoneNothing) {
   ExpectOutcome(Attached(0), AttachResult::kNothingHappened, "nothing-happened");
 }
 
@@ -76,7 +76,7 @@ TEST(AttachResultTest, LossesMakeItIncomplete) {
   process.account.set_dispatches_seen(12);
   process.account.set_dropped_ring_full(2);
   ExpectOutcome(process, AttachResult::kNotRecorded, "incomplete");
-  // Also without any record.
+  // The same without any record.
   process = Attached(0);
   process.account.set_dropped_ring_full(2);
   ExpectOutcome(process, AttachResult::kNotRecorded, "incomplete");
@@ -101,7 +101,7 @@ TEST(AttachResultTest, WithoutARecordingAnAttachIsEnough) {
                 /*recording=*/false);
 }
 
-TEST(AttachResultTest, WhatWasNotAttachedTo) {
+TEST(AttachResultTest, NotAttachedDiffersFromPassed) {
   ProcessResult process;
   process.problem = "it has ended";
   ExpectOutcome(process, AttachResult::kNotRecorded, "not-attached");
@@ -109,8 +109,8 @@ TEST(AttachResultTest, WhatWasNotAttachedTo) {
   ExpectOutcome(process, AttachResult::kNothingHappened, "passed");
 }
 
-// By an earlier verdict.
-TEST(AttachResultTest, WhatHadPassedAndIsAttachedIsJudgedAsAttached) {
+// The pass is from an earlier verdict.
+TEST(AttachResultTest, APassedProcessThatIsAttachedLaterCountsAsAttached) {
   ProcessResult process = Attached(10);
   process.passed = true;
   ExpectOutcome(process, AttachResult::kRecorded, "recorded");
@@ -124,7 +124,7 @@ TEST(AttachResultTest, TheEventHasTheNumbersOfTheAccount) {
   process.account.set_memory_delivered(5);
   process.account.set_untimed(6);
   process.missing = {{"markers", "another tool has the SDK"}};
-  process.reason = "loader-busy";  // of an earlier attempt
+  process.reason = "loader-busy";  // left by an earlier attempt
   const nlohmann::ordered_json event =
       ResultJson(kPid, process, OutcomeOf(process, /*recording=*/true));
   EXPECT_EQ(event.value("event", ""), "result");
@@ -177,7 +177,7 @@ TEST(AttachResultTest, TheTextSaysThatNothingWasRecorded) {
               HasSubstr("it was observed, and dispatched and copied nothing"));
   EXPECT_THAT(ResultText(kPid, Attached(0), /*recording=*/false),
               HasSubstr("attached, and not recorded as requested"));
-  // What was lost has happened.
+  // Lost operations are work that the process has done.
   ProcessResult process = Attached(0);
   process.account.set_dropped_ring_full(7);
   EXPECT_THAT(ResultText(kPid, process, /*recording=*/true),

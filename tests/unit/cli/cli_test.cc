@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/await.h"
 #include "tests/temporary_directory.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/writer.h"
@@ -67,13 +68,18 @@ class CliTest : public testing::Test {
 
   Result Wait(pid_t pid) {
     Result result;
-    int status = 0;
-    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    const int status = testing_support::AwaitExit(pid, "the program");
     EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
     result.exit_status = WEXITSTATUS(status);
     result.out = *ReadFile(Path("out"), 1 << 24);
     result.err = *ReadFile(Path("err"), 1 << 24);
     return result;
+  }
+
+  void AwaitOutput() {
+    testing_support::Await(
+        [&] { return !ReadFile(Path("out"), 1 << 24).value_or("").empty(); },
+        "the first output");
   }
 
   // Waits until the program has read all of the file, and waits for more.
@@ -203,7 +209,7 @@ TEST_F(CliTest, UnreadableIsExitStatusThree) {
   Result cut = Run({"report", Path("a.rwa")});
   EXPECT_EQ(cut.exit_status, 3);
   EXPECT_THAT(cut.err, HasSubstr("cut off inside its first frame"));
-  // The others are still read.
+  // The other files are still read.
   WriteFile("b.rwa", Recording(10));
   Result both = Run({"report", Path("a.rwa"), Path("b.rwa")});
   EXPECT_EQ(both.exit_status, 3);
@@ -218,7 +224,7 @@ TEST_F(CliTest, UsageErrorsSayWhatIsWrong) {
   Result option = Run({"report", "--nonsense", "x"});
   EXPECT_THAT(option.err, HasSubstr("--nonsense"));
   EXPECT_THAT(option.err, HasSubstr("rocattach report --help"));
-  // Not the path that it was called by.
+  // The message does not contain the path by which the program was called.
   EXPECT_THAT(option.err, Not(HasSubstr(program_)));
   EXPECT_THAT(Run({"report", "--help"}).out, Not(HasSubstr(program_)));
 }
@@ -252,7 +258,7 @@ TEST_F(CliTest, OptionsOfOtherProfilersAreAnswered) {
       "names of each kernel; outputs show the demangled one\n"
       "rocattach: there is no option --nonsense\n"
       "Run 'rocattach attach --help' for more information.\n");
-  // Those of 2026.
+  // Options that were added in 2026.
   for (const char* option :
        {"--spm", "--kfd-trace", "--hip-graph-trace", "--hip-event-trace",
         "--rocshmem-trace", "--hipfile-trace", "--ompt-trace", "--replay-mode=kernel",
@@ -269,11 +275,11 @@ TEST_F(CliTest, OptionsOfOtherProfilersAreAnswered) {
               testing::Not(HasSubstr("output-directory")));
   EXPECT_THAT(Run({"profile", "-n", "x", "--roof-only", "--", "true"}).err,
               HasSubstr("rocprof-compute's --roof-only is not available"));
-  // Where nothing is measured, such a name is as unknown as any other.
+  // In commands that measure nothing, such a name is just an unknown option.
   EXPECT_THAT(Run({"dump", "--kernel", "x"}).err, HasSubstr("no option --kernel"));
 }
 
-TEST_F(CliTest, MessagesNameNoStatusOfC) {
+TEST_F(CliTest, MessagesContainNoStatusNames) {
   for (std::vector<std::string> arguments :
        {std::vector<std::string>{"session", "start", "--pmc", "SQ_WAEVS"},
         {"session", "start", "--arch", "gfx90a", "--set", "launch_stat"},
@@ -297,7 +303,7 @@ TEST_F(CliTest, CountersCanBeListedByName) {
   EXPECT_EQ(Run({"counters", "--names", "nonsense"}).exit_status, 2);
 }
 
-// rocattach-watch probes what is there: the doctor must not overlook it.
+// rocattach-watch probes copies that it finds there, so the doctor must check them.
 TEST_F(CliTest, TheDoctorLooksInTheLibraryPath) {
   const std::string place = directory_ / "lib";
   std::filesystem::create_directory(place);
@@ -344,7 +350,7 @@ TEST_F(CliTest, ReportFollowsUntilTheEnd) {
   EXPECT_THAT(result.out, Not(HasSubstr("has no end")));
 }
 
-TEST_F(CliTest, AReportThatIsInterruptedShowsWhatThereWas) {
+TEST_F(CliTest, AnInterruptedReportShowsWhatItHasRead) {
   std::string bytes = Recording(30000);
   WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
   pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
@@ -406,7 +412,7 @@ TEST_F(CliTest, RecoverWritesWhatIsIntact) {
   EXPECT_THAT(report.out, HasSubstr("Recovered from a damaged file"));
 }
 
-TEST_F(CliTest, AReaderThatGoesAwayEndsIt) {
+TEST_F(CliTest, DumpEndsWhenItsReaderGoesAway) {
   WriteFile("a.rwa", Recording(200'000));
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -428,8 +434,7 @@ TEST_F(CliTest, AReaderThatGoesAwayEndsIt) {
   char first;
   ASSERT_EQ(read(reading.get(), &first, 1), 1);
   reading.reset();
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  const int status = testing_support::AwaitExit(pid, "the program");
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(*ReadFile(Path("err"), 1 << 20), "");
 }
@@ -442,7 +447,7 @@ TEST_F(CliTest, FollowSeesWhatIsWrittenLater) {
   pid_t pid =
       Spawn({"dump", "--follow", "--type", "recording,recording_end", Path("a.rwa")});
   // Once the first line is out, the program is at the end of the file, or close to it.
-  while (ReadFile(Path("out"), 1 << 20).value_or("").empty()) usleep(1000);
+  AwaitOutput();
   auto fd = OpenFile(Path("a.rwa"), O_WRONLY | O_APPEND);
   ASSERT_TRUE(fd.ok());
   ASSERT_TRUE(WriteAll(fd->get(), absl::string_view(bytes).substr(half)).ok());
@@ -456,7 +461,7 @@ TEST_F(CliTest, InterruptedFollowStillReports) {
   std::string bytes = Recording(3);
   WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
   pid_t pid = Spawn({"dump", "--follow", Path("a.rwa")});
-  while (ReadFile(Path("out"), 1 << 24).value_or("").empty()) usleep(1000);
+  AwaitOutput();
   EXPECT_EQ(kill(pid, SIGINT), 0);
   Result result = Wait(pid);
   EXPECT_EQ(result.exit_status, 0) << result.err;

@@ -1,4 +1,4 @@
-// What `rocattach convert` says: its progress, and what an input lacks.
+// Messages of `rocattach convert`: its progress, and what is missing from an input.
 #include "userspace/cli/terminal/convert_console.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ TEST(ConvertProgress, HasBarRateAndTimeLeft) {
             "2.00 s left");
   EXPECT_EQ(ConvertProgress::Line(0, 1000, 0, 0),
             "[>                             ]   0 %  0 records, 0/s");
-  // A file that grows meanwhile.
+  // The file has grown during the conversion.
   EXPECT_EQ(ConvertProgress::Line(2000, 1000, 10, 1),
             "[==============================] 100 %  10 records, 10/s, 0 ns left");
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "tests/await.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -19,7 +20,7 @@ class LineOutputTest : public testing::Test {
   void SetUp() override {
     signal(SIGPIPE, SIG_IGN);
     int ends[2];
-    ASSERT_EQ(pipe(ends), 0);  // its ends block, as those of a shell's pipe
+    ASSERT_EQ(pipe(ends), 0);  // both ends block, as with a shell's pipe
     reading_.reset(ends[0]);
     writing_.reset(ends[1]);
   }
@@ -53,12 +54,13 @@ TEST_F(LineOutputTest, AReaderThatIsLateMissesNothing) {
   }
   EXPECT_GT(out.kept_bytes(), 0u) << "a pipe holds 64 KiB";
   std::string got;
-  while (got.size() < expected.size()) {
+  const auto read_all = [&] {
     const std::string more = ReadAll();
     got += more;
     out.Flush();
-    if (more.empty() && out.kept_bytes() == 0) break;
-  }
+    return got.size() >= expected.size() || (more.empty() && out.kept_bytes() == 0);
+  };
+  testing_support::Await(read_all, "the last line");
   EXPECT_EQ(got, expected);
   EXPECT_EQ(out.lines_left_out(), 0u);
 }
@@ -68,12 +70,12 @@ TEST_F(LineOutputTest, AReaderThatNeverComesCostsBoundedMemoryAndNoTime) {
   const std::string line = std::string(99, 'x') + "\n";
   for (int i = 0; i < 10'000; ++i) out.Add(line);
   EXPECT_LE(out.kept_bytes(), 100'000u);
-  // We keep 1,000 lines; the pipe holds 65,536 bytes at most.
+  // 1,000 lines are kept; the pipe holds 65,536 bytes at most.
   EXPECT_GE(out.lines_left_out(), 10'000u - 1000 - 656);
   EXPECT_LE(out.lines_left_out(), 10'000u - 1000);
   out.Finish(/*patience_msec=*/10);
   EXPECT_GT(out.kept_bytes(), 0u);
-  // Whole lines.
+  // The reader gets only whole lines.
   std::string got = ReadAll();
   out.Finish(/*patience_msec=*/10);
   got += ReadAll();
@@ -100,6 +102,7 @@ TEST_F(LineOutputTest, TheEndWaitsForAReaderThatReads) {
     }
   });
   out.Finish(/*patience_msec=*/60'000);
+  writing_.reset();  // or a reader that misses lines would wait for them
   reader.join();
   EXPECT_EQ(got, expected);
 }

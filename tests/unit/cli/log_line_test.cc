@@ -46,7 +46,7 @@ TEST(LogLineTest, JsonHasStableKeys) {
             "\n");
 }
 
-TEST(LogLineTest, WhatIsNotKnownIsNotThere) {
+TEST(LogLineTest, UnknownValuesAreOmitted) {
   const Json line = Parsed({.level = LogLevel::kError, .event = "e", .message = "m"});
   EXPECT_EQ(line["level"], "error");
   EXPECT_EQ(line.size(), 4u) << line;
@@ -77,7 +77,7 @@ TEST(LogLineTest, LongMessagesAreCutBetweenCharacters) {
     EXPECT_EQ(message.substr(message.size() - 3), "...");
     EXPECT_EQ(message.find("\xef\xbf\xbd"), std::string::npos);
   }
-  // Only control characters: each has six bytes in JSON.
+  // Control characters only: each takes six bytes in JSON.
   EXPECT_TRUE(
       Parsed({.event = "e", .message = std::string(1 << 20, '\1')}).is_object());
 }

@@ -8,10 +8,12 @@
 
 #include <functional>
 
+#include "tests/await.h"
+
 namespace rocattach {
 namespace {
 
-// A program that runs below a parent; how the parent ends is what others see.
+// Runs a program below a parent process; other processes see only how the parent ends.
 class ParentProcessTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(pipe(ends_), 0); }
@@ -24,20 +26,27 @@ class ParentProcessTest : public testing::Test {
     ASSERT_GE(program_, 0);
     if (program_ == 0) _exit(RunBelowParent(run));
   }
-  // In the child: its number, for the test.
+  // Called in the child: sends its process ID to the test.
   void Say() const {
     const pid_t self = getpid();
     (void)!write(ends_[1], &self, sizeof(self));
   }
+  // Waits until there is something to read, or nothing can be written any more.
+  bool IsReadable() const {
+    pollfd end = {ends_[0], POLLIN, 0};
+    return poll(&end, 1, /*timeout=*/60'000) == 1;
+  }
   pid_t Hear() const {
     pid_t said = -1;
+    if (!IsReadable()) {
+      ADD_FAILURE() << "the child has said nothing";
+      return said;
+    }
     EXPECT_EQ(read(ends_[0], &said, sizeof(said)), static_cast<ssize_t>(sizeof(said)));
     return said;
   }
   int WaitForProgram() const {
-    int status = -1;
-    EXPECT_EQ(waitpid(program_, &status, 0), program_);
-    return status;
+    return testing_support::AwaitExit(program_, "the program");
   }
 
   int ends_[2] = {-1, -1};
@@ -95,11 +104,10 @@ TEST_F(ParentProcessTest, EndsBeforeAChildThatCannot) {
   const int status = WaitForProgram();
   ASSERT_TRUE(WIFEXITED(status)) << status;
   EXPECT_EQ(WEXITSTATUS(status), 5);
-  // Without its parent it would end, if it could.
-  pollfd end = {ends_[0], POLLIN, 0};
+  // Without its parent it would end if it were able to.
   close(ends_[1]);
   ends_[1] = -1;
-  EXPECT_EQ(poll(&end, 1, -1), 1) << "its files are closed";
+  EXPECT_TRUE(IsReadable()) << "its files are not closed";
   (void)kill(child, SIGKILL);
 }
 
@@ -115,6 +123,7 @@ TEST_F(ParentProcessTest, TheChildEndsWithItsParent) {
   close(ends_[1]);
   ends_[1] = -1;
   pid_t none;
+  ASSERT_TRUE(IsReadable()) << "a writer has not ended";
   EXPECT_EQ(read(ends_[0], &none, sizeof(none)), 0) << "the end of all writers";
 }
 

@@ -11,12 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tests/await.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 namespace {
 
-// A service manager's end, bound to a name without a file.
+// The service manager's socket, bound to an abstract name.
 class ServiceNotifierTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -74,7 +75,7 @@ TEST_F(ServiceNotifierTest, TheWatchdogHearsTwiceInItsInterval) {
   notifier.Alive("one");
   EXPECT_EQ(Received(), std::vector<std::string>{"WATCHDOG=1\nSTATUS=one"});
   const absl::Time begin = absl::Now();
-  while (!notifier.IsDue()) absl::SleepFor(absl::Milliseconds(1));
+  testing_support::Await([&] { return notifier.IsDue(); }, "the next message's time");
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(90));
   notifier.Alive("two");
   EXPECT_EQ(Received(), std::vector<std::string>{"WATCHDOG=1\nSTATUS=two"});

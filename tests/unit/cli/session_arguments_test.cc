@@ -1,4 +1,4 @@
-// Sessions from words of a command line to filters.
+// Converts command-line words to sessions and their filters.
 #include "userspace/cli/options/session_arguments.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class SessionArgumentsTest : public testing::Test {
     return path;
   }
 
-  // As a command does it: parsed, then interpreted.
+  // Parses and interprets the words as a command does.
   absl::StatusOr<SessionSpec> Interpret(std::vector<std::string> words,
                                         std::vector<SessionSpec>* runs = nullptr) {
     CLI::App app;
@@ -51,7 +51,7 @@ class SessionArgumentsTest : public testing::Test {
     *runs = *std::move(specs);
     return runs->front();
   }
-  // The words must be good.
+  // The words must be valid.
   SessionSpec Spec(const std::vector<std::string>& words) {
     auto spec = Interpret(words);
     EXPECT_TRUE(spec.ok()) << spec.status();
@@ -117,7 +117,7 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
 }
 
 TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
-  // Not every process has them, and nobody has named one.
+  // Not every process supports these domains, and the user has not named any.
   const auto optional = [&](const char* option) {
     const SessionSpec spec = Spec({option, "--stats"});
     EXPECT_EQ(spec.filters.size(), 2u) << option;
@@ -141,7 +141,7 @@ TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
         ElementsAre(TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kRcclApi,
                     TraceDomain::kMemoryAllocations, TraceDomain::kScratchMemory));
   }
-  // What is asked for by name must be there.
+  // Domains that the user names are not optional.
   EXPECT_THAT(Spec({"-r", "--scratch-memory-trace"}).filters.back().optional_domains,
               ElementsAre(TraceDomain::kHipApi, TraceDomain::kMarkers,
                           TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations));
@@ -209,7 +209,7 @@ TEST_F(SessionArgumentsTest, NumbersOutOfRangeAreRefused) {
   Refusal({"--pmc", "SQ_WAVES", "--kernel-include-regex", "("});
 }
 
-TEST_F(SessionArgumentsTest, WhatNothingObeysIsRefused) {
+TEST_F(SessionArgumentsTest, OptionsWithoutAnyEffectAreRefused) {
   const std::string regex = Refusal({"--hip-trace", "--kernel-include-regex", "foo"});
   EXPECT_THAT(regex, HasSubstr("--kernel-trace"));
   EXPECT_THAT(Refusal({"--hsa-trace", "--dispatch-range", "1"}), HasSubstr("dispatch"));
@@ -235,7 +235,7 @@ TEST_F(SessionArgumentsTest, UnknownNamesNameTheNearest) {
   EXPECT_THAT(Refusal({"--arch", "gfx90a", "--block", "SQQ"}), HasSubstr("SQ"));
 }
 
-TEST_F(SessionArgumentsTest, BlocksAndSetsAreThoseOfTheGpusThatAreThere) {
+TEST_F(SessionArgumentsTest, BlocksAndSetsDependOnThePresentGpus) {
   EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("--arch"));
   present_ = {"gfx90a", "gfx942"};
   EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("gfx90a and gfx942"));
@@ -252,14 +252,14 @@ TEST_F(SessionArgumentsTest, BlocksAndSetsAreThoseOfTheGpusThatAreThere) {
               HasSubstr("unknown GPU architecture gfx1036"));
 }
 
-TEST_F(SessionArgumentsTest, SinglePassIsDecidedBeforeAnybodyIsTouched) {
+TEST_F(SessionArgumentsTest, SinglePassIsCheckedBeforeAnyAttach) {
   const CounterCatalog catalog = *CounterCatalog::Builtin();
   std::vector<std::string> words = {"--single-pass", "--pmc"};
   for (const HardwareCounter& counter : catalog.Find("gfx90a")->counters()) {
     if (counter.block == "TCC" && words.size() < 22) words.push_back(counter.name);
   }
   ASSERT_EQ(words.size(), 22u);
-  Refusal(words);  // wherever it may be
+  Refusal(words);  // on any GPU
   present_ = {"gfx90a"};
   EXPECT_THAT(Refusal(words), HasSubstr("pass"));
   EXPECT_TRUE(Spec({"--single-pass", "--pmc", "SQ_WAVES"}).filters[0].single_pass);
@@ -286,7 +286,7 @@ TEST_F(SessionArgumentsTest, InputFile) {
   EXPECT_THAT(spec.ignored, ElementsAre("output_file"));
 }
 
-TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
+TEST_F(SessionArgumentsTest, UnusableInputFilesAreRefusedOrNoted) {
   const std::string regex_only =
       File("regex.json", R"({"hip_trace": true, "kernel_include_regex": "foo"})");
   EXPECT_THAT(Spec({"-i", regex_only}).ignored, ElementsAre(HasSubstr("kernel_")));
@@ -296,8 +296,8 @@ TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
   EXPECT_THAT(Refusal({"-i", directory_ / "none.json"}), HasSubstr("none.json"));
 }
 
-// As rocprofv3 does it: the command runs once for each kind of filter.
-TEST_F(SessionArgumentsTest, JobsWithOtherFiltersTakeRunsOfTheirOwn) {
+// The command runs once for each kind of filter, as with rocprofv3.
+TEST_F(SessionArgumentsTest, JobsWithOtherFiltersNeedSeparateRuns) {
   const std::string file = File("runs.json", R"({"jobs": [
       {"pmc": ["SQ_WAVES"]},
       {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"},
@@ -313,7 +313,7 @@ TEST_F(SessionArgumentsTest, JobsWithOtherFiltersTakeRunsOfTheirOwn) {
   EXPECT_THAT(runs[1].filters[0].selection.kernel_include, ElementsAre("a"));
   EXPECT_EQ(runs[2].filters[0].kind, FilterKind::kDispatchTimestamps);
   EXPECT_THAT(runs[2].filters[0].selection.kernel_include, ElementsAre("b"));
-  // The command line wins over the file, so that all are alike.
+  // The command line overrides the file, so all jobs have the same filters.
   ASSERT_TRUE(Interpret({"-i", file, "--kernel-include-regex", "c"}, &runs).ok());
   EXPECT_EQ(runs.size(), 1u);
 }

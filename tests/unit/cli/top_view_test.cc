@@ -7,7 +7,7 @@
 namespace rocattach {
 namespace {
 
-// Pages as the service makes them, a second apart.
+// Pages as served by the service, two seconds apart.
 constexpr char kBefore[] = R"json({"boot_ns":1000000000,"dropped":0,
   "gpus":[{"gpu":"GPU-1","architecture":"gfx90a","counters":"none","dispatches":10,
            "time_ns":0}],
@@ -47,7 +47,7 @@ TEST(TopViewTest, RatesAreOfTheTimeBetweenTheSamples) {
   EXPECT_DOUBLE_EQ(train.kernels[0].busy, 0.45);
   EXPECT_EQ(train.kernels[1].name, "(other kernels)");
   EXPECT_DOUBLE_EQ(train.counters[0].per_second, 320);
-  // One that has just started counts from zero.
+  // A process that has just started is counted from zero.
   EXPECT_DOUBLE_EQ(sample->processes[1].dispatches_per_second, 500);
   EXPECT_DOUBLE_EQ(sample->gpus[0].busy, 0.75);
 }
@@ -115,7 +115,7 @@ TEST(TopViewTest, FitsEightyColumns) {
   EXPECT_LT(TopLines(*sample, options).size(), lines.size());
 }
 
-TEST(TopViewTest, WhatIsNoPageIsAnError) {
+TEST(TopViewTest, AnInvalidPageIsAnError) {
   EXPECT_FALSE(CompareSamples("", kNow).ok());
   EXPECT_FALSE(CompareSamples(kBefore, "{}").ok());
   EXPECT_FALSE(CompareSamples(kBefore, R"({"gpus":7,"processes":[]})").ok());

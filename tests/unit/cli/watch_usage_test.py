@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What rocattach-watch says of a wrong command line. Nothing is watched here.
+"""Messages of rocattach-watch for a wrong command line. Nothing is watched here.
 
 usage: watch_usage_test.py ROCATTACH_WATCH
 """
@@ -21,7 +21,7 @@ def run(*words):
 
 class WatchUsageTest(unittest.TestCase):
     def refused(self, *words):
-        """The first line of the error."""
+        """Returns the first line of the error."""
         result = run(*words)
         self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
         return result.stderr.splitlines()[0]
@@ -39,7 +39,7 @@ class WatchUsageTest(unittest.TestCase):
                 "rocattach-watch: there is no option --bogus-thing",
             ],
         )
-        # What follows from the mistake is not what is wrong.
+        # An error that only follows from the mistake is not reported.
         self.assertIn("--autto", self.refused("--autto", "--dry-run"))
 
     def test_words_without_dashes_say_what_was_meant(self):
@@ -48,7 +48,7 @@ class WatchUsageTest(unittest.TestCase):
             "rocattach-watch: there is no program 'auto' to run; did you mean --auto?",
         )
         self.assertIn("'rocattach doctor'", self.refused("doctor"))
-        # Behind "--" it is a command, and a missing one has the shell's status.
+        # After "--" it is a command, and a missing one has the shell's status.
         self.assertEqual(run("--auto", "--", "auto").returncode, 127)
         self.assertEqual(run("--auto", "no-such-program").returncode, 127)
 

@@ -1,4 +1,4 @@
-// The built librocattach-collector.so, looked at as a file and as a guest.
+// The built librocattach-collector.so, examined as a file and loaded into a process.
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ class LibraryTest : public testing::Test {
     }
     return {};
   }
-  // `user` is the section that Table() has found.
+  // `user` is the section returned by Table().
   std::string String(const Elf64_Shdr* user, uint64_t offset) const {
     if (user == nullptr) return "";
     return image_.data() + sections_[user->sh_link].sh_offset + offset;
@@ -144,7 +144,7 @@ bool IsSet(const char* variable, const char* value) {
   return found != nullptr && strcmp(found, value) == 0;
 }
 
-// In a process of its own: what start does cannot be undone.
+// Runs in a process of its own: the effects of start cannot be undone.
 int TryAsGuest() {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 10;
@@ -155,7 +155,7 @@ int TryAsGuest() {
           dlsym(library, "OnLoad"));
   auto on_unload = reinterpret_cast<void (*)()>(dlsym(library, "OnUnload"));
   if (start == nullptr || on_load == nullptr || on_unload == nullptr) return 11;
-  // Without a start before, it does nothing, whatever the table.
+  // Without a start before, OnLoad does nothing, whatever the table.
   uint64_t unknown_table[8] = {};
   if (!on_load(unknown_table, 1, 0, nullptr)) return 12;
   on_unload();
@@ -186,7 +186,7 @@ int TryAsGuest() {
   return 0;
 }
 
-// Of the first `count` slots of the table, those whose function is no longer the
+// The slots, among the first `count` of the table, whose function is no longer the
 // runtime's.
 std::set<size_t> Replaced(const collector::ApiTable& table, size_t count,
                           const void* function) {
@@ -197,7 +197,7 @@ std::set<size_t> Replaced(const collector::ApiTable& table, size_t count,
   return slots;
 }
 
-// A runtime with such tables loads us. 0 or what went wrong.
+// A runtime with such tables loads the collector. Returns 0, or what went wrong.
 int TryTables(const char* name, bool known) {
   const collector::TableRuntime runtime(name);
   if (!runtime.loaded()) return 9;
@@ -244,7 +244,7 @@ int TryTables(const char* name, bool known) {
   return absl::StartsWith(control->backend_text, "not understood") ? 21 : 0;
 }
 
-// Loaded into this process, which a sanitizer's runtime must not mistake for its own.
+// Tests that load the library into this process, for which ThreadSanitizer is not made.
 class LibraryGuestTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -255,7 +255,7 @@ class LibraryGuestTest : public testing::Test {
   }
 };
 
-// From here on this call fails with EPERM, as a filter of a container may have it.
+// Makes this call fail with EPERM from now on, as a container's filter may do.
 bool Deny(int number) {
   const auto nr = static_cast<uint32_t>(number);
   sock_filter code[] = {
@@ -269,7 +269,7 @@ bool Deny(int number) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-// What start returns where a call is denied, plus 100; 0 to 99: what went wrong.
+// Returns the result of start without this call, plus 100; 0 to 99: what went wrong.
 int StartWithout(int number, bool locked) {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 10;
@@ -279,14 +279,14 @@ int StartWithout(int number, bool locked) {
   if (!Deny(number)) return 12;
   const rocattach_collector_config config = SmallConfig();
   const int error = start(&config);
-  // What has failed leaves nothing behind.
+  // A start that fails leaves nothing behind.
   if (error != 0 && FindMemory() != nullptr) return 13;
   return 100 + error;
 }
 
 struct DeniedCase {
   int number;
-  int error;  // 0: it is not needed
+  int error;  // 0: start works without this call
 };
 
 TEST_F(LibraryGuestTest, ADeniedCallIsTolerated) {
@@ -313,7 +313,7 @@ TEST_F(LibraryGuestTest, ADeniedCallIsTolerated) {
   }
 }
 
-TEST_F(LibraryGuestTest, WhereAllIsLockedMunlockIsNotNeeded) {
+TEST_F(LibraryGuestTest, MunlockIsNotNeededWhereEverythingIsLocked) {
   if (geteuid() != 0) GTEST_SKIP() << "needs CAP_IPC_LOCK";
   EXPECT_EXIT(_exit(StartWithout(SYS_munlock, true)), testing::ExitedWithCode(100), "");
 }
@@ -331,7 +331,7 @@ TEST_F(LibraryGuestTest, TouchesNoTableThatIsNotUnderstood) {
   }
 }
 
-// OnLoad does not come: another tool library took precedence, or hsa_init failed.
+// OnLoad is not called: another tool library took precedence, or hsa_init failed.
 int TryWithoutOnLoad() {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 10;
@@ -351,7 +351,7 @@ TEST_F(LibraryGuestTest, TakesTheVariableBackWithoutOnLoad) {
   EXPECT_EXIT(_exit(TryWithoutOnLoad()), testing::ExitedWithCode(0), "");
 }
 
-// A process that nobody asked the SDK for, whose own SDK finds us among its libraries.
+// The SDK was not requested, but the process's own SDK finds us among its libraries.
 int TryToBeFound() {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 10;
@@ -362,7 +362,7 @@ int TryToBeFound() {
   auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
       dlsym(library, ROCATTACH_COLLECTOR_START));
   if (configure == nullptr || attach == nullptr) return 11;
-  // Nobody else sees it either: that would bring the SDK into every process.
+  // No other code finds it either: that would bring the SDK into every process.
   if (dlsym(RTLD_DEFAULT, "rocprofiler_configure") != nullptr) return 12;
   uint64_t client[3] = {24, 0, 0};
   if (configure(10305, "1.3.5", 0, client) != nullptr) return 13;
@@ -372,7 +372,7 @@ int TryToBeFound() {
   return attach(10305, "1.3.5", 0, client) == nullptr ? 0 : 16;
 }
 
-// An SDK that is too old, and one without the functions that we need.
+// The SDK is too old, so the collector falls back to the runtime's HSA tools.
 int TryOtherSdks() {
   const collector::TableRuntime runtime("608");
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -402,7 +402,7 @@ int TryOtherSdks() {
   return control->state == ROCATTACH_STATE_ARMED ? 0 : 19;
 }
 
-TEST_F(LibraryGuestTest, DeclinesWhereNobodyAskedForTheSdk) {
+TEST_F(LibraryGuestTest, DeclinesWhereTheSdkWasNotRequested) {
   EXPECT_EXIT(_exit(TryToBeFound()), testing::ExitedWithCode(0), "");
 }
 

@@ -27,8 +27,8 @@ inline rocattach_collector_config SmallConfig() {
   return config;
 }
 
-// From `offset` on, the memory's pages cannot be had: an access to them is a SIGBUS, as
-// where nothing is left of what the machine or a control group may use.
+// Makes the memory's pages unavailable from `offset` on: an access to them is a SIGBUS,
+// as when the machine or a control group has no memory left.
 inline void MakeUncommittable(const Memory& memory, uint64_t offset) {
   const int file = memfd_create("short", 0);
   (void)mmap(memory.base() + offset, memory.geometry().total_bytes - offset,
@@ -36,7 +36,7 @@ inline void MakeUncommittable(const Memory& memory, uint64_t offset) {
   close(file);
 }
 
-// The records that a ring holds from `first` on, as T.
+// The records that a ring holds from position `first` on, as T.
 template <typename T>
 std::vector<T> RecordsIn(const Memory& memory, uint32_t ring, uint64_t first = 0) {
   std::vector<T> records;

@@ -1,4 +1,4 @@
-// Clients that do not keep to the protocol: the others are served.
+// Clients that violate the protocol do not affect the service of others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// A frame of HTTP/2, with a length that need not be true.
+// An HTTP/2 frame; its length field may be false.
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
                   const std::string& payload, size_t length) {
   std::string frame;
@@ -68,11 +68,16 @@ class ControlAbuseTest : public testing::Test {
       sent += static_cast<size_t>(n);
     }
   }
-  // The next `size` bytes; fewer at the end of the connection.
+  // Returns the next `size` bytes; fewer at the end of the connection.
   static std::string Receive(const UniqueFd& fd, size_t size) {
     std::string bytes(size, '\0');
     size_t have = 0;
     while (have < size) {
+      pollfd ready = {fd.get(), POLLIN, 0};
+      if (poll(&ready, 1, /*timeout=*/60'000) == 0) {
+        ADD_FAILURE() << "the service neither answers nor closes the connection";
+        break;
+      }
       const ssize_t n = read(fd.get(), bytes.data() + have, size - have);
       if (n <= 0) break;
       have += static_cast<size_t>(n);
@@ -80,7 +85,7 @@ class ControlAbuseTest : public testing::Test {
     bytes.resize(have);
     return bytes;
   }
-  // Until the service has closed it.
+  // Reads until the service has closed the connection.
   static void AwaitEnd(const UniqueFd& fd) {
     while (!Receive(fd, 4096).empty()) {
     }
@@ -109,11 +114,11 @@ TEST_F(ControlAbuseTest, GarbageEndsItsConnectionOnly) {
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
       std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),  // TLS
       kPreface + Frame(4, 0, 0, "", 0xffffff),         // settings of 16 MiB
-      kPreface + Frame(4, 0, 0, std::string(5, 'x')),  // no whole setting
-      kPreface + settings + Frame(1, 0, 2, "\x82"),    // a stream of the server's
-      kPreface + settings + Frame(9, 4, 1, "\x82"),    // a continuation of nothing
+      kPreface + Frame(4, 0, 0, std::string(5, 'x')),  // an incomplete setting
+      kPreface + settings + Frame(1, 0, 2, "\x82"),    // a stream ID of the server
+      kPreface + settings + Frame(9, 4, 1, "\x82"),    // a continuation of no header
       kPreface + settings + Frame(8, 0, 0, std::string("\0\0\0\0", 4)),  // window 0
-      kPreface + settings + Frame(1, 4, 1, std::string(100, '\xff')),    // no HPACK
+      kPreface + settings + Frame(1, 4, 1, std::string(100, '\xff')),    // not HPACK
       kPreface + settings + Frame(0, 1, 7, "data of no stream"),
   };
   for (int i = 0; i < 50; ++i) {
@@ -149,7 +154,7 @@ TEST_F(ControlAbuseTest, StreamsOfOneConnectionAreLimited) {
   EXPECT_GE(most, SessionApiServer::kMostRuns + 1);
 }
 
-TEST_F(ControlAbuseTest, ConnectionsOfOneProcessAreLimitedAndItsOthersStay) {
+TEST_F(ControlAbuseTest, ConnectionsOfOneProcessAreLimitedAndOpenOnesStay) {
   auto client = ControlClient::Connect(socket_);
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->GetStatus().ok());
@@ -165,7 +170,7 @@ TEST_F(ControlAbuseTest, ConnectionsOfOneProcessAreLimitedAndItsOthersStay) {
   EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(why.message()), HasSubstr("too many connections"));
   silent.clear();
-  // The service learns of the ends in its own time.
+  // The service learns of closed connections a little later.
   absl::Status again = why;
   for (int i = 0; i < 3000 && !again.ok(); ++i) {
     auto next = ControlClient::Connect(socket_);
@@ -187,7 +192,7 @@ TEST_F(ControlAbuseTest, AMessageThatIsTooLargeIsRefusedAndTheConnectionGoesOn) 
   const absl::Status refused = engine.filters().Create(*session, spec).status();
   EXPECT_EQ(SessionStatusOf(refused), SessionStatus::kError) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("larger than max"));
-  // As large as it may be.
+  // Large, but within the limit.
   spec.counters = {{std::string(7 << 20, 'x')}};
   const absl::Status unknown = engine.filters().Create(*session, spec).status();
   EXPECT_EQ(SessionStatusOf(unknown), SessionStatus::kFilterDataCorrupted);
@@ -197,7 +202,7 @@ TEST_F(ControlAbuseTest, AMessageThatIsTooLargeIsRefusedAndTheConnectionGoesOn) 
   EXPECT_TRUE(next.ok()) << next;
 }
 
-TEST(OpenConnectionsTest, CountsOfAllAndOfOneAndForgetsWhatIsClosed) {
+TEST(OpenConnectionsTest, LimitsAllAndEachProcessAndForgetsClosedOnes) {
   OpenConnections open;
   std::vector<UniqueFd> fds;
   const auto add = [&](pid_t peer) {
@@ -210,7 +215,7 @@ TEST(OpenConnectionsTest, CountsOfAllAndOfOneAndForgetsWhatIsClosed) {
   for (size_t i = 0; i < OpenConnections::kMostOfProcess; ++i) EXPECT_TRUE(add(7));
   EXPECT_FALSE(add(7));
   EXPECT_TRUE(add(8)) << "another one's";
-  // Its number is another file's now.
+  // The number of the closed descriptor belongs to another file now.
   const int number = fds[0].get();
   fds[0].reset();
   const UniqueFd file(dup2(STDERR_FILENO, number));

@@ -1,4 +1,4 @@
-// The service's answers through a real socket, without any process.
+// The service's answers through a real socket, without any target.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/temporary_directory.h"
 #include "tests/unit/control/service_on_socket.h"
 #include "userspace/control/control_client.h"
-#include "userspace/control/filter_proto.h"
+#include "userspace/control/session_wire.h"
 
 namespace rocattach {
 namespace {
@@ -86,7 +86,7 @@ TEST_F(ControlTest, NonsenseIsRefusedInWords) {
   EXPECT_EQ((*client)->GetStatus()->sessions_size(), 0) << "nothing is left of them";
 }
 
-// Every field has its place in the protocol: nothing is lost on the way.
+// Every field has its place in the protocol, and arrives.
 TEST_F(ControlTest, FiltersComeThroughWhole) {
   FilterSpec spec;
   spec.kind = FilterKind::kCountersSampler;
@@ -105,7 +105,7 @@ TEST_F(ControlTest, FiltersComeThroughWhole) {
   spec.sample_delay_ns = 9;
   spec.sample_gpu_index = 2;
   const v1::Filter message = FilterToProto(spec);
-  // Every field is set, so that one that is added later is not forgotten here.
+  // All fields are set here; this fails when one is added and not set.
   std::vector<const google::protobuf::FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);
   EXPECT_EQ(set.size(), static_cast<size_t>(message.GetDescriptor()->field_count()));
@@ -121,8 +121,8 @@ TEST_F(ControlTest, FiltersComeThroughWhole) {
   EXPECT_EQ(FilterFromProto({}).rotation_iterations, 1u);
 }
 
-// Counters of the client's own come along with its session, and stay in it.
-TEST_F(ControlTest, CounterFilesComeAlong) {
+// A client's own counters are sent along with its session, and exist only there.
+TEST_F(ControlTest, CounterFilesAreSentWithTheSession) {
   auto client = ControlClient::Connect(socket_);
   ASSERT_TRUE(client.ok());
   v1::StartSessionRequest request = Counters({"MyRatio"});

@@ -1,4 +1,4 @@
-// Records over the socket: whole ones, and what a broken service could send.
+// Records over the socket: whole ones, and bytes that a broken service could send.
 #include "userspace/control/record_wire.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class RecordWireTest : public testing::Test {
     ASSERT_EQ(at, reinterpret_cast<const char*>(end));
   }
 
-  // What came through of these bytes, and how many records were lost.
+  // The records that are routed from these bytes, and the number of lost ones.
   std::vector<SessionRecordKind> Route(const std::string& bytes, uint64_t* lost) {
     v1::RunRecords message;
     message.set_records(bytes);
@@ -69,7 +69,7 @@ class RecordWireTest : public testing::Test {
     record.values = counters;
     return Bytes(record, counters);
   }
-  // `bytes` with a field of 32 bits overwritten.
+  // Returns `bytes` with a field of 32 bits overwritten.
   static std::string With(std::string bytes, size_t offset, uint32_t value) {
     memcpy(&bytes[offset], &value, sizeof(value));
     return bytes;
@@ -90,14 +90,14 @@ TEST_F(RecordWireTest, WholeRecordsComeThroughInOrder) {
   EXPECT_EQ(lost, 0u);
 }
 
-TEST_F(RecordWireTest, WhatTheServiceLostIsCounted) {
+TEST_F(RecordWireTest, RecordsLostByTheServiceAreCounted) {
   v1::RunRecords message;
   message.set_lost(41);
   RouteRecords(message, &router_);
   EXPECT_EQ(router_.dropped(), 41u);
 }
 
-TEST_F(RecordWireTest, ARecordThatIsCutIsLostAndThoseBeforeItAreNot) {
+TEST_F(RecordWireTest, OnlyTheRecordThatIsCutIsLost) {
   const std::string first = Dispatch(2), second = Sample(4);
   for (size_t cut = 1; cut < second.size(); ++cut) {
     uint64_t lost = 0;
@@ -113,30 +113,30 @@ TEST_F(RecordWireTest, SizesAreNotBelieved) {
   const std::string good = Dispatch(4);
   const auto size = static_cast<uint32_t>(good.size());
   const std::vector<std::string> hostile = {
-      With(good, kKind, 4),  // SPM, which is not made
+      With(good, kKind, 4),  // SPM, which is never sent
       With(good, kKind, 0xffffffff),
-      With(good, kBytes, 0),  // would not end
+      With(good, kBytes, 0),  // reading would not end
       With(good, kBytes, 8),
       With(good, kBytes, size - 16),
       With(good, kBytes, size + 16),
       With(good, kBytes, 0xfffffff8),
       With(good, kCounters, 3),
       With(good, kCounters, 5),
-      // 16 bytes each: in 32 bits this would come out at 4.
+      // 16 bytes each: in 32 bits, this count would overflow to 4.
       With(good, kCounters, 0x10000004),
       With(Sample(1), offsetof(SampleRecord, values), 2),
       With(Call(), kBytes, static_cast<uint32_t>(Call().size()) - 8),
   };
   for (size_t i = 0; i < hostile.size(); ++i) {
     uint64_t lost = 0;
-    // What follows cannot be found any more.
+    // The record after it cannot be found any more.
     EXPECT_EQ(Route(Call() + hostile[i] + Call(), &lost).size(), 1u) << i;
     EXPECT_EQ(lost, 1u) << i;
   }
 }
 
-// Under AddressSanitizer this says more.
-TEST_F(RecordWireTest, AnyBytesEndWell) {
+// With AddressSanitizer this also checks memory accesses.
+TEST_F(RecordWireTest, AnyBytesAreHandled) {
   std::mt19937 random(11);
   const std::string good = Dispatch(3) + Call() + Sample(2) + Dispatch(1);
   for (int round = 0; round < 20'000; ++round) {
@@ -146,13 +146,13 @@ TEST_F(RecordWireTest, AnyBytesEndWell) {
     }
     uint64_t lost = 0;
     EXPECT_LE(Route(bytes, &lost).size(), 4u);
-    // One of the wire, and dispatches that came to be selected by a filter without a
+    // One on the wire, and dispatches that the change has given to a filter without a
     // buffer.
     EXPECT_LE(lost, 3u);
   }
 }
 
-// A call with this text; `says` is how long it claims to be.
+// A call with this text; `says` is the length that it claims to have.
 std::string CallWithText(const std::string& text, uint32_t says) {
   TraceRecord record = {};
   record.header.kind = SessionRecordKind::kTrace;
@@ -164,7 +164,7 @@ std::string CallWithText(const std::string& text, uint32_t says) {
   return bytes;
 }
 
-TEST_F(RecordWireTest, TextsEndWhereTheySay) {
+TEST_F(RecordWireTest, TextsMustEndAtTheirStatedLength) {
   uint64_t lost = 0;
   for (const std::string text : {"a", "seven b", "eight by", "a longer text"}) {
     const auto says = static_cast<uint32_t>(text.size() + 1);

@@ -26,11 +26,11 @@ class RunNamesTest : public testing::Test {
     record.kernel_id = kernel;
     return record;
   }
-  // What is sent before these records, as the client has it then.
+  // Sends the names that are due before these records. Returns the number of messages.
   size_t Send(const std::vector<DispatchRecord>& records) {
     const auto due = sent_.For(&records.data()->header,
                                &(records.data() + records.size())->header, &known_);
-    for (const v1::RunNames& names : due) TakeNames(names, &client_);
+    for (const v1::RunNames& names : due) AddSentNames(names, &client_);
     return due.size();
   }
 
@@ -70,7 +70,7 @@ TEST_F(RunNamesTest, AnotherProcessMayGetThePid) {
   EXPECT_EQ(client_.Find(100)->Kernel(1), "another");
 }
 
-TEST_F(RunNamesTest, FunctionsButNoDirections) {
+TEST_F(RunNamesTest, NamesAreSentForFunctionsAndNotForDirections) {
   TraceRecord call = {};
   call.header = {SessionRecordKind::kTrace, sizeof(call), 1};
   call.pid = 100;
@@ -82,7 +82,7 @@ TEST_F(RunNamesTest, FunctionsButNoDirections) {
   const auto due = sent_.For(&records.data()->header,
                              &(records.data() + records.size())->header, &known_);
   ASSERT_EQ(due.size(), 1u);
-  TakeNames(due[0], &client_);
+  AddSentNames(due[0], &client_);
   EXPECT_EQ(client_.Find(100)->Function(TraceDomain::kHipApi, 7), "hipMalloc");
 }
 

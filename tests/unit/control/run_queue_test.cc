@@ -27,7 +27,7 @@ TEST(RunQueue, DeliversInOrderAndEnds) {
   EXPECT_FALSE(queue.Pop(std::chrono::hours(1)).has_value());
 }
 
-TEST(RunQueue, WhatComesBehindTheEndIsCountedAndLost) {
+TEST(RunQueue, RecordsAfterTheEndAreCountedAndLost) {
   RunQueue queue;
   queue.Close();
   RecordHeader record = {};

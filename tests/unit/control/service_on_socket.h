@@ -1,4 +1,4 @@
-// The service's sessions behind a control socket, without any process.
+// The service's sessions behind a control socket, without any target.
 #ifndef ROCATTACH_TESTS_UNIT_CONTROL_SERVICE_ON_SOCKET_H_
 #define ROCATTACH_TESTS_UNIT_CONTROL_SERVICE_ON_SOCKET_H_
 
@@ -16,7 +16,7 @@ namespace rocattach {
 
 class ServiceOnSocket {
  public:
-  // Records into `directory`.
+  // The recorder writes to `directory`.
   ServiceOnSocket(const std::string& directory, const std::string& socket)
       : sessions_(std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()),
                   nullptr) {

@@ -34,7 +34,7 @@ class SocketListenerTest : public testing::Test {
     strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
     return address;
   }
-  // Another program's socket at the path.
+  // Binds another program's socket to the path.
   UniqueFd Bind(int type) const {
     UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
     const sockaddr_un address = Address();
@@ -43,8 +43,8 @@ class SocketListenerTest : public testing::Test {
         0);
     return fd;
   }
-  // What a peer sees: 'x' if it was let in, 0 if it was closed, -1 if it could not
-  // connect.
+  // Visits as a peer. Returns 'x' if it was let in, 0 if it was closed, -1 if it could
+  // not connect.
   static int Visit(const std::string& path) {
     UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {};
@@ -52,10 +52,15 @@ class SocketListenerTest : public testing::Test {
     strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
     if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
       return -1;
+    pollfd answer = {fd.get(), POLLIN, 0};
+    if (poll(&answer, 1, /*timeout=*/60'000) != 1) {
+      ADD_FAILURE() << "neither let in nor closed";
+      return -2;
+    }
     char byte = 0;
     return read(fd.get(), &byte, 1) == 1 ? byte : 0;
   }
-  // The same as another user.
+  // The same, as another user.
   int VisitAs(uid_t uid) {
     chmod(directory_.path().c_str(), 0755);
     const pid_t child = fork();
@@ -73,7 +78,7 @@ class SocketListenerTest : public testing::Test {
   std::atomic<int> accepted_ = 0;
 };
 
-TEST_F(SocketListenerTest, OnlyItsOwnersComeIn) {
+TEST_F(SocketListenerTest, OnlyItsOwnerIsLetIn) {
   auto listener = Listen();
   ASSERT_TRUE(listener.ok()) << listener.status();
   struct stat info;
@@ -88,14 +93,14 @@ TEST_F(SocketListenerTest, OnlyItsOwnersComeIn) {
   EXPECT_EQ(accepted_, 1);
 }
 
-TEST_F(SocketListenerTest, TrustIsForRootAndOneself) {
+TEST_F(SocketListenerTest, OnlyRootAndTheOwnUserAreTrusted) {
   EXPECT_TRUE(IsTrustedPeer(0, 1000));
   EXPECT_TRUE(IsTrustedPeer(1000, 1000));
   EXPECT_FALSE(IsTrustedPeer(1001, 1000));
   EXPECT_FALSE(IsTrustedPeer(1000, 0));
 }
 
-TEST_F(SocketListenerTest, ALeftoverIsReplacedAndALivingOneIsNot) {
+TEST_F(SocketListenerTest, ADeadSocketIsReplacedAndALiveOneIsNot) {
   {
     // A service that was killed leaves its socket behind.
     UniqueFd dead(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -114,7 +119,7 @@ TEST_F(SocketListenerTest, ALeftoverIsReplacedAndALivingOneIsNot) {
   EXPECT_FALSE(std::filesystem::exists(path_)) << "it goes with the service";
 }
 
-// A socket of somebody else, also one at which nobody listens at the moment.
+// A socket of another user, even if no program is listening on it.
 TEST_F(SocketListenerTest, AnotherUsersSocketIsNeverRemoved) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's socket";
   UniqueFd theirs = Bind(SOCK_STREAM);
@@ -151,8 +156,8 @@ TEST_F(SocketListenerTest, AFullQueueOfConnectionsDoesNotDelayTheStart) {
   EXPECT_TRUE(std::filesystem::is_socket(path_));
 }
 
-// The connection stays in the socket's queue, so that the socket stays readable.
-TEST_F(SocketListenerTest, WithoutDescriptorsItWaitsInsteadOfTrying) {
+// The connection stays in the socket's queue, so the socket stays readable.
+TEST_F(SocketListenerTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
   auto listener = Listen();
   ASSERT_TRUE(listener.ok()) << listener.status();
   UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -180,12 +185,13 @@ TEST_F(SocketListenerTest, WithoutDescriptorsItWaitsInsteadOfTrying) {
   EXPECT_LT(cpu_ns() - begin, 100'000'000);
   used.clear();
   char byte = 0;
-  EXPECT_EQ(read(client.get(), &byte, 1), 1);
+  EXPECT_EQ(poll(&answer, 1, /*timeout=*/60'000), 1) << "it is still not let in";
+  EXPECT_EQ(recv(client.get(), &byte, 1, MSG_DONTWAIT), 1);
   EXPECT_EQ(byte, 'x');
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_F(SocketListenerTest, TheEndRemovesNobodyElsesSocket) {
+TEST_F(SocketListenerTest, TheEndDoesNotRemoveAnotherSocket) {
   auto first = Listen();
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_EQ(unlink(path_.c_str()), 0);

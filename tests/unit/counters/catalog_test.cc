@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-TEST(CatalogVersionsTest, NamesSayFromWhichVersionOn) {
+TEST(CatalogVersionsTest, NamesHaveAFirstVersion) {
   const CounterCatalog catalog = *CounterCatalog::Builtin();
   EXPECT_EQ(catalog.Find("gfx90a")->Since("SQ_WAVES"), "1.0");
   EXPECT_EQ(catalog.Find("gfx90a")->Since("L2CacheHit"), "1.0");
@@ -45,7 +45,7 @@ counters: {A: {block: SQ}, B: {block: SQ}}
 metrics: {M: {expression: A / B}, N: {expression: 2 * M + CU_NUM}}
 )";
 
-// "SQ" of "SQ_WAVES" and "SQC_TC_REQ".
+// Returns "SQ" for "SQ_WAVES" and for "SQC_TC_REQ".
 std::string BlockOfName(const std::string& counter) {
   const std::string block = counter.substr(0, counter.find('_'));
   return block == "SQC" ? "SQ" : block;
@@ -112,14 +112,14 @@ TEST(CounterCatalog, PlansEveryMetricAndGroup) {
   }
 }
 
-// Every counter reads 100, every property of the GPU is 4: whatever a metric makes of
-// it is a number, and the shares among them are not absurd.
+// Every counter reads 100, and every property of the GPU is 4: the value of each metric
+// is a number, and percentages are plausible.
 TEST(CounterCatalog, EvaluatesEveryMetric) {
   const CounterCatalog catalog = Builtin();
   for (const std::string& name : catalog.Architectures()) {
     const ArchitectureCounters& gpu = *catalog.Find(name);
     for (const DerivedMetric& metric : gpu.metrics()) {
-      // Divides by the difference of two counters.
+      // It divides by the difference of two counters.
       if (metric.name == "LdsBankConflict") continue;
       const auto value =
           gpu.Evaluate(metric, [&](const std::string& counter, Reduction) {
@@ -169,7 +169,7 @@ TEST(CounterCatalog, KeepsMembersOfAFamilyApart) {
     EXPECT_NE(catalog.Find(has)->FindCounter(counter), nullptr) << counter;
     EXPECT_EQ(catalog.Find(lacks)->FindCounter(counter), nullptr) << counter;
   }
-  // What a group means differs too.
+  // The meaning of a set differs, too.
   const CounterGroup* lds = catalog.Find("gfx1102")->FindSet("lds");
   ASSERT_NE(lds, nullptr);
   EXPECT_THAT(lds->members, Contains("ALUStalledByLDS"));
@@ -195,7 +195,7 @@ TEST(CounterCatalog, NamesTheNearestOfUnknownCounters) {
   EXPECT_TRUE(catalog.CheckKnown("TCC_EA0_RDREQ").ok());
   EXPECT_THAT(std::string(catalog.CheckKnown("TCC_HITS").message()),
               HasSubstr("TCC_HIT"));
-  // There may be such a counter: nothing rules it out.
+  // Nothing rules out that there is such a counter.
   EXPECT_THAT(std::string(catalog.CheckKnown("GdsLatency").message()),
               HasSubstr("\"GdsLatency\" is not in the catalogue of counters and "
                         "metrics (a file given with --extra-counters adds to it)"));

@@ -33,7 +33,7 @@ PassAssignment Plan(const std::vector<CounterNames>& groups, PassOptions options
   return plan.ok() ? *std::move(plan) : PassAssignment();
 }
 
-// What must hold of every plan, whatever was asked for.
+// Checks what holds for every plan, whatever was requested.
 void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>& groups,
                const PassAssignment& plan) {
   for (const CounterPass& pass : plan.passes) {
@@ -53,7 +53,7 @@ void CheckPlan(const ArchitectureCounters& gpu, const std::vector<CounterNames>&
       EXPECT_LE(slots, gpu.FindBlock(block)->counters) << block;
     }
     EXPECT_FALSE(pass.counters.empty());
-    // The SDK gives each the sum of both.
+    // If both are in one pass, the SDK gives each the sum of the two.
     for (const std::string& name : names) {
       EXPECT_FALSE(names.contains(absl::StrCat(name, "_ACCUM")) &&
                    gpu.FindCounter(absl::StrCat(name, "_ACCUM"))->made)
@@ -231,7 +231,7 @@ TEST(PassPlanner, KeepsGroupsApartWhenAsked) {
   EXPECT_THAT(plan.values[0].passes, ElementsAre(0, 2));
 }
 
-// The smallest number of bins for these sizes, by trying everything.
+// The smallest number of bins for these sizes, found by exhaustive search.
 size_t BruteForce(std::vector<uint32_t> sizes, uint32_t capacity) {
   std::sort(sizes.rbegin(), sizes.rend());
   size_t best = sizes.size();
@@ -297,7 +297,7 @@ TEST(PassPlanner, IsMinimalForAnySizes) {
   }
 }
 
-TEST(PassPlanner, AnyRequestHoldsItsPromises) {
+TEST(PassPlanner, AnyRequestGetsAValidPlan) {
   std::mt19937 random(11);
   for (const char* name : {"gfx906", "gfx90a", "gfx942"}) {
     const std::vector<std::string> all = Gpu(name).Names();

@@ -62,7 +62,7 @@ TEST_F(CounterRequestTest, AMetricHasItsOwnCounters) {
     EXPECT_TRUE(plan.ok()) << plan.status();
   }
   EXPECT_THAT(of("gfx908", "3.1.1"), ElementsAre("SQ_WAVE_CYCLES", "SQ_WAVES"));
-  // A table is all of its metrics, and those of another table are not in it.
+  // A table consists of all of its metrics, and of none of another table.
   EXPECT_THAT(of("gfx90a", "3.1"), Contains("SQ_INSTS_VALU"));
   EXPECT_THAT(of("gfx90a", "4.2"), Not(Contains("SQ_INSTS_VALU_MFMA_MOPS_I8")));
   EXPECT_THAT(of("gfx90a", "4.1"), Contains("SQ_INSTS_VALU_MFMA_MOPS_I8"));
@@ -86,7 +86,7 @@ TEST_F(CounterRequestTest, AMetricThatIsNotKnownStandsForItsSection) {
   EXPECT_FALSE(of("17.1").ok()) << "a table, of which nothing is known";
 }
 
-// ROCm's compute profiler calls parts of the SQ blocks of their own.
+// ROCm's compute profiler treats parts of the SQ as blocks of their own.
 TEST_F(CounterRequestTest, BlocksOfTheComputeProfiler) {
   for (const char* name : {"gfx908", "gfx90a", "gfx942", "gfx950"}) {
     const ArchitectureCounters& gpu = *catalog_.Find(name);
@@ -115,7 +115,7 @@ TEST_F(CounterRequestTest, UnknownNamesNameTheNearest) {
   expect({.pmc = {}, .sets = {}, .blocks = {"TCQ"}}, "TC");
 }
 
-TEST_F(CounterRequestTest, CheckTakesWhatAnyGpuHas) {
+TEST_F(CounterRequestTest, CheckAcceptsCountersOfAnyGpu) {
   EXPECT_TRUE(CheckCounters(catalog_, {.pmc = {{"TCC_EA0_RDREQ", "TCC_EA_RDREQ"}},
                                        .sets = {"mem_thruput"},
                                        .blocks = {"17"}})

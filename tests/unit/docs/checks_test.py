@@ -57,7 +57,8 @@ class TreeTest(unittest.TestCase):
     def check(self, script, *arguments):
         """What the script says of the tree: its exit status and its messages."""
         (self.top / "scripts").mkdir(exist_ok=True)
-        shutil.copy(pathlib.Path(SOURCE, "scripts", script), self.top / "scripts")
+        for name in (script, "compile_commands.py"):
+            shutil.copy(pathlib.Path(SOURCE, "scripts", name), self.top / "scripts")
         done = subprocess.run([self.top / "scripts" / script, *arguments],
                               capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
@@ -85,6 +86,32 @@ class LayersTest(TreeTest):
         self.write("userspace/high/high.h", "namespace rocattach {\nclass Low {\n};\n}\n")
         self.refused("rocattach::Low is defined in userspace/high/high.h and in")
 
+    def test_two_types_of_one_name_behind_a_declaration_of_anothers(self):
+        self.write("userspace/high/high.h",
+                   "namespace other {\nclass App;\n}\n\nnamespace rocattach {\n"
+                   "inline int F() {\n  return '{';\n}\nclass Low final : public A {\n};\n}\n")
+        self.refused("rocattach::Low is defined in userspace/high/high.h and in")
+
+    def test_types_of_one_name_that_are_apart(self):
+        self.write("userspace/high/high.h",
+                   "namespace rocattach {\nclass Low;\nnamespace {\nclass Low {\n};\n}\n"
+                   "namespace high {\nclass Low {\n};\n}\nclass High {\n  struct Low {\n"
+                   "  };\n};\n// class Low {\n}\nnamespace other {\nclass Low {\n};\n}\n")
+        self.assertEqual(self.check("check-layers"), (0, ""))
+
+    def test_a_local_function_with_the_name_of_a_shared_one(self):
+        self.write("userspace/low/low.h",
+                   "namespace rocattach {\nclass Low {\n  void Own();\n};\n"
+                   "bool Shared(int a);\n}\n")
+        self.write("userspace/low/low.cc",
+                   "namespace rocattach {\nnamespace {\nvoid Own() {\n}\n}\n"
+                   "bool Shared(int a) {\n  return a;\n}\n}\n")
+        self.assertEqual(self.check("check-layers"), (0, ""))
+        self.write("userspace/low/more.cc",
+                   "namespace rocattach {\nnamespace {\nstd::vector<bool> Shared(int a,\n"
+                   "    int b) {\n}\n}\n}\n")
+        self.refused("userspace/low/more.cc: its own Shared() has the name of one in low.h")
+
     def test_a_lock_that_is_not_checked(self):
         self.write("userspace/low/low.cc", "std::mutex lock;\n")
         self.refused("userspace/low/low.cc:1: std::mutex is not checked")
@@ -100,11 +127,14 @@ class LocksTest(TreeTest):
         clang = os.environ.get("CLANG", "clang++-15")
         if shutil.which(clang) is None:
             self.skipTest(f"{clang} is not installed")
+        self.compiles(self.top / "userspace/low/low.cc")
+
+    def compiles(self, source):
         build = self.top / "build/release"
         self.write("build/release/compile_commands.json", json.dumps([{
             "directory": str(build),
-            "file": str(self.top / "userspace/low/low.cc"),
-            "command": f"c++ -std=c++20 -I{self.top} -o low.o -c {self.top}/userspace/low/low.cc",
+            "file": str(source),
+            "command": f"c++ -std=c++20 -I{self.top} -o low.o -c {source}",
         }]))
 
     def test_a_member_that_is_locked(self):
@@ -117,6 +147,19 @@ class LocksTest(TreeTest):
         status, said = self.check("check-thread-safety")
         self.assertEqual(status, 1)
         self.assertIn("writing variable 'count_' requires holding mutex 'mutex_'", said)
+
+
+    def test_a_source_that_is_compiled_with_others(self):
+        self.write("userspace/low/low.cc", LOCKED % "")
+        self.write("userspace/low/more.cc", LOCKED % "absl::MutexLock lock(&mutex_);")
+        unit = self.top / "build/release/Unity/unity_0_cxx.cxx"
+        self.write(unit.relative_to(self.top), "".join(
+            f'#include "{self.top}/userspace/low/{name}.cc"\n' for name in ("low", "more")))
+        self.compiles(unit)
+        status, said = self.check("check-thread-safety")
+        self.assertEqual(status, 1)
+        self.assertIn("check-thread-safety: 2 sources, 1 failed", said)
+        self.assertIn("low.cc", said)
 
 
 class FormatTest(TreeTest):

@@ -152,8 +152,9 @@ class UnitTest(unittest.TestCase):
         self.assertIn("It runs with ten capabilities", operations)
 
     def test_its_exposure_is_no_higher_than_what_it_does_requires(self):
-        # 0 is nothing, 10 is everything; root without any restriction has 9.6.
-        output = self.analyze("security", "--offline=true", "--threshold=42")
+        # 0 is nothing, 10 is everything; root without any restriction has 9.6. With the
+        # options that set up a seccomp filter it would be 4.1; see the unit.
+        output = self.analyze("security", "--offline=true", "--threshold=71")
         self.assertRegex(output, r"Overall exposure level for rocattach-watch\.service: \d\.\d")
 
 

@@ -39,11 +39,11 @@ TEST(ObstacleForOthers, NamesTheClosedDirectory) {
   EXPECT_THAT(ObstacleForOthers(fake.root() + "/missing"), HasSubstr("No such file"));
 }
 
-TEST(CheckCollector, RefusesWhatIsNone) {
+TEST(CheckCollector, RefusesOtherFiles) {
   Check missing = CheckCollector("/nonexistent/collector.so");
   EXPECT_EQ(missing.state, CheckState::kFailed);
   EXPECT_THAT(missing.found, HasSubstr("/nonexistent/collector.so"));
-  // A library, but without the functions that probes go to.
+  // A library, but without the functions that are probed.
   Check other = CheckCollector(ROCATTACH_TEST_FAKE_REGISTER);
   EXPECT_EQ(other.state, CheckState::kFailed);
   EXPECT_THAT(other.found, HasSubstr("rocattach_collector_ready"));

@@ -1,4 +1,4 @@
-// A directory that stands for a machine.
+// A directory that stands in for the root of a machine.
 #ifndef ROCATTACH_TESTS_UNIT_DOCTOR_FAKE_MACHINE_H_
 #define ROCATTACH_TESTS_UNIT_DOCTOR_FAKE_MACHINE_H_
 
@@ -13,7 +13,7 @@ namespace rocattach {
 
 class FakeMachine {
  public:
-  // A file with that text, and the directories above it.
+  // Writes a file with this text, and makes the directories above it.
   void Write(const std::string& path, const std::string& text) {
     std::filesystem::path full = root() + path;
     std::filesystem::create_directories(full.parent_path());

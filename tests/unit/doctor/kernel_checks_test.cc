@@ -17,7 +17,7 @@ TEST(ParseKernelVersion, ReadsReleasesOfDistributions) {
   EXPECT_EQ(ParseKernelVersion("6.12-rc3"), (KernelVersion{6, 12}));
 }
 
-TEST(ParseKernelVersion, RefusesWhatIsNone) {
+TEST(ParseKernelVersion, RefusesOtherText) {
   for (const char* text : {"", "6", "six.one", ".1", "6.", "-6.1", "6.x"}) {
     EXPECT_FALSE(ParseKernelVersion(text).has_value()) << text;
   }
@@ -28,7 +28,7 @@ TEST(CheckKernel, JudgesByVersionAndMachine) {
   EXPECT_EQ(CheckKernel("6.12.117+deb12-amd64", "x86_64").state, CheckState::kOk);
   EXPECT_EQ(CheckKernel("5.10.0-46-amd64", "x86_64").state, CheckState::kOk);
   Check untested = CheckKernel("5.9.16", "x86_64");
-  // What it lacks is found by trying: no reason to boot another one.
+  // Missing features are found by trying them: no reason to boot another kernel.
   EXPECT_EQ(untested.state, CheckState::kNote);
   EXPECT_THAT(untested.meaning, HasSubstr("Linux 5.10"));
   EXPECT_EQ(untested.remedy, "");
@@ -109,7 +109,7 @@ TEST(CheckProcMem, ReadsTheLastOption) {
   EXPECT_EQ(CheckProcMem(fake.machine()).state, CheckState::kOk);
 }
 
-TEST(CheckTranslators, SaysWhoIsHarmed) {
+TEST(CheckTranslators, NamesTheAffectedPrograms) {
   EXPECT_EQ(CheckTranslators("").state, CheckState::kOk);
   const Check lacking = CheckTranslators("Programs under Valgrind die.");
   EXPECT_EQ(lacking.state, CheckState::kWarning);

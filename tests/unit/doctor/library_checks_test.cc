@@ -117,12 +117,12 @@ TEST(CheckRocprofilerRegister, MattersWhereItIsNeeded) {
   EXPECT_EQ(found.found, "librocprofiler-register.so.0 (1 copy)");
 }
 
-TEST(CheckRocprofilerSdk, IsNeededByNobody) {
+TEST(CheckRocprofilerSdk, IsOptional) {
   FakeMachine fake;
   Check missing = CheckRocprofilerSdk(fake.machine(), LibraryScan());
   EXPECT_EQ(missing.state, CheckState::kNote);
   EXPECT_FALSE(missing.remedy.empty());
-  // Found even if it cannot be parsed; then it has no SONAME to show.
+  // It is found even if it cannot be parsed; then there is no SONAME to show.
   fake.Write("/opt/rocm/lib/librocprofiler-sdk.so.1.0.0", "not ELF");
   Check found = CheckRocprofilerSdk(fake.machine(), LibraryScan());
   EXPECT_EQ(found.state, CheckState::kOk);

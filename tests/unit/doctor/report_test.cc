@@ -45,7 +45,7 @@ TEST(DoctorReport, FindsChecksByName) {
   EXPECT_EQ(report.Find("check-2"), nullptr);
 }
 
-// A machine on which all is well, as files.
+// Writes the files of a machine on which every check passes.
 void FurnishGoodMachine(FakeMachine* fake) {
   fake->Write("/sys/kernel/btf/vmlinux", "btf");
   fake->Write("/sys/bus/event_source/devices/uprobe/type", "8\n");
@@ -73,7 +73,7 @@ TEST(ReadMachine, AnEmptyMachineCannotAttach) {
   FakeMachine fake;
   DoctorReport report = ReadMachine(fake.machine(), "6.8.0", "x86_64");
   EXPECT_EQ(report.exit_status(), 3);
-  // Whatever is not well says how to get it.
+  // Every check that does not pass has an explanation and a remedy.
   for (const Check& check : report.checks) {
     EXPECT_FALSE(check.found.empty()) << check.name;
     if (check.state >= CheckState::kUnchecked) {

@@ -53,8 +53,8 @@ TEST(OwnFileOffset, PointsAtTheSameBytes) {
             0);
 }
 
-// Own children can be traced without privileges, unless this process is traced itself
-// or a policy forbids it; then the check has to say so.
+// A process may trace its children without privileges, unless it is traced itself or a
+// policy forbids it; then the check has to say so.
 TEST(CheckPtrace, TracesAChild) {
   Check check = CheckPtrace();
   if (check.state == CheckState::kFailed) {

@@ -14,17 +14,17 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr char kAll[] = "CapEff:\t000001ffffffffff\n";
+constexpr char kAllRights[] = "CapEff:\t000001ffffffffff\n";
 constexpr char kWithoutPtrace[] = "CapEff:\t000001fffff7ffff\n";
 constexpr char kYama[] = "/proc/sys/kernel/yama/ptrace_scope";
 constexpr char kBtf[] = "/sys/kernel/btf/vmlinux";
 constexpr char kUprobe[] = "/sys/bus/event_source/devices/uprobe/type";
 
-// A machine on which everything works, but for what a test changes.
+// A machine on which everything works, except for what a test changes.
 class StartChecksTest : public testing::Test {
  protected:
   StartChecksTest() {
-    fake_.Write("/proc/self/status", kAll);
+    fake_.Write("/proc/self/status", kAllRights);
     fake_.Write(kBtf, "x");
     fake_.Write(kUprobe, "9\n");
     fake_.Link("/proc/self/ns/pid", "pid:[4026531836]");
@@ -53,7 +53,7 @@ TEST_F(StartChecksTest, NothingIsWrong) {
   EXPECT_THAT(findings.limits, IsEmpty());
 }
 
-TEST_F(StartChecksTest, WhatNoRunCanDoWithout) {
+TEST_F(StartChecksTest, EveryRunNeedsNamespacesKernelAndCapabilities) {
   const StartNeeds watching = {.attaches = false};
   const StartNeeds command = {.enters_all = false};
   for (const StartNeeds& needs : {StartNeeds(), watching, command}) {
@@ -75,13 +75,13 @@ TEST_F(StartChecksTest, WhatNoRunCanDoWithout) {
     fake_.Write("/sys/kernel/security/lockdown", "none [integrity] confidentiality");
     fake_.Write("/proc/self/status", "CapEff:\t0000000000080000\n");
     ExpectRefused("missing CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN", needs);
-    fake_.Write("/proc/self/status", kAll);
+    fake_.Write("/proc/self/status", kAllRights);
     EXPECT_TRUE(Check(needs).status.ok()) << Check(needs).status;
   }
   EXPECT_FALSE(Check({}, "aarch64").status.ok());
 }
 
-TEST_F(StartChecksTest, SysPtraceIsForProcessesOfOthers) {
+TEST_F(StartChecksTest, SysPtraceIsNeededForOtherProcesses) {
   fake_.Write("/proc/self/status", kWithoutPtrace);
   ExpectRefused("missing CAP_SYS_PTRACE");
   for (const StartNeeds& needs :
@@ -106,8 +106,8 @@ TEST_F(StartChecksTest, YamaForbidsTracingOrLeavesDescendants) {
   EXPECT_TRUE(Check({.enters_all = false}).status.ok());
 }
 
-TEST_F(StartChecksTest, AMissingGpuOrPriorityIsNoReason) {
-  // Without CAP_SYS_NICE, and a filter that permits ptrace.
+TEST_F(StartChecksTest, AMissingGpuOrPriorityDoesNotPreventAStart) {
+  // CAP_SYS_NICE is missing, and a seccomp filter permits ptrace.
   fake_.Write("/proc/self/status", "CapEff:\t000001ffff7fffff\nSeccomp:\t2\n");
   const StartFindings findings = Check();
   EXPECT_TRUE(findings.status.ok()) << findings.status;

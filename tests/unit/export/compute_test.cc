@@ -1,4 +1,4 @@
-// Folders for rocprof-compute: dispatches that each measured one of several passes.
+// Folders for rocprof-compute, if each dispatch has measured one of several passes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(PassCompletion, TheFirstOfATurnGetsTheOtherPasses) {
   EXPECT_EQ(done[1].text, "1");
   EXPECT_THAT(done[1].values, ElementsAre(Pair("A", 1), Pair("B", 2), Pair("C", 4)))
       << "its own value stays";
-  // A turn that is not over.
+  // This turn is not complete.
   EXPECT_THAT(completion.Add("k", 2, 3, Measured("5", "C", 5)), IsEmpty());
   EXPECT_THAT(completion.Add("k", 0, 3, Measured("6", "A", 6)), SizeIs(1));
   std::map<std::string, size_t> rest;
@@ -51,7 +51,7 @@ TEST(PassCompletion, TheFirstOfATurnGetsTheOtherPasses) {
   EXPECT_THAT(completion.Finish(), IsEmpty());
 }
 
-TEST(PassCompletion, WhatIsKeptIsBounded) {
+TEST(PassCompletion, KeptDispatchesAreBounded) {
   PassCompletion completion;
   size_t done = 0;
   for (size_t i = 0; i < 2 * PassCompletion::kMaxKernels; ++i) {
@@ -59,7 +59,7 @@ TEST(PassCompletion, WhatIsKeptIsBounded) {
   }
   EXPECT_EQ(done, PassCompletion::kMaxKernels);
   EXPECT_THAT(completion.Finish(), SizeIs(PassCompletion::kMaxKernels));
-  // Counters without end.
+  // As many counters as are kept, and then one more.
   MeasuredDispatch many;
   for (size_t i = 0; i < PassCompletion::kMaxValues; ++i) {
     many.values.emplace_back(absl::StrCat(i), 1);
@@ -68,7 +68,7 @@ TEST(PassCompletion, WhatIsKeptIsBounded) {
   const auto both = completion.Add("k", 1, 2, Measured("", "A", 1));
   ASSERT_THAT(both, SizeIs(2));
   EXPECT_THAT(both[1].values, SizeIs(PassCompletion::kMaxValues));
-  // What a damaged recording may claim.
+  // Numbers that a damaged recording may contain.
   EXPECT_THAT(completion.Add("k", 7, 3, Measured("", "A", 1)), SizeIs(1));
   EXPECT_THAT(completion.Add("k", 0, 1 << 20, Measured("", "A", 1)), SizeIs(1));
   EXPECT_THAT(completion.Add("k", 0, 0, Measured("", "A", 1)), SizeIs(1));
@@ -76,7 +76,7 @@ TEST(PassCompletion, WhatIsKeptIsBounded) {
   EXPECT_THAT(completion.Add("k", 2, 3, Measured("", "A", 1)), SizeIs(1));
 }
 
-// Four dispatches of one kernel, two passes by turns.
+// Four dispatches of one kernel, across which two passes are multiplexed.
 std::string Recorded() {
   std::string bytes;
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
@@ -156,12 +156,12 @@ TEST(ComputeWorkload, ADispatchOfEachTurnHasTheCountersOfAllPasses) {
                   Pair("1", ElementsAre("\"GRBM_COUNT\"=11")),
                   Pair("2", ElementsAre("\"SQ_WAVES\"=12", "\"GRBM_COUNT\"=13")),
                   Pair("3", ElementsAre("\"GRBM_COUNT\"=13"))));
-  // Newer versions complete the passes themselves.
+  // Newer versions of rocprof-compute complete the passes themselves.
   const auto settings =
       ReadFile(base + "_workload/profiling_config.yaml", size_t{1} << 20);
   ASSERT_TRUE(settings.ok());
   EXPECT_TRUE(absl::StrContains(*settings, "iteration_multiplexing: kernel\n"));
-  // Whose the process was, found out later.
+  // The workload of the process, which was found later.
   EXPECT_TRUE(absl::StrContains(*settings, "rocattach_workloads: \n- {")) << *settings;
   EXPECT_TRUE(absl::StrContains(*settings, "\"k8s.pod.name\": \"trainer-0\""));
   EXPECT_TRUE(absl::StrContains(*settings, "\"slurm.job.id\": \"42\\\"\""));

@@ -1,4 +1,4 @@
-// What the tests of exports share: recordings in memory, converted.
+// Shared by the tests of exports: converts recordings in memory.
 #ifndef ROCATTACH_TESTS_UNIT_EXPORT_EXPORT_TESTING_H_
 #define ROCATTACH_TESTS_UNIT_EXPORT_EXPORT_TESTING_H_
 
@@ -13,7 +13,7 @@
 
 namespace rocattach {
 
-// The content of the one file that a recording becomes in a format.
+// Converts a recording to a format with one file, and returns the content of the file.
 inline std::string Converted(const std::string& recording, const char* format) {
   const testing_support::TemporaryDirectory directory;
   ExporterOptions options;

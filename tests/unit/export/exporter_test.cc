@@ -1,4 +1,4 @@
-// One pass over streams: which process gets which output, and what sinks are told.
+// One pass over streams: which process gets which output, and what sinks receive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing_support::TemporaryDirectory;
 
 namespace {
 
-// What all sinks of a test were told, as words.
+// The calls of all sinks of a test, as text.
 std::vector<std::string>* g_log = nullptr;  // formats make sinks without a context
 const char* g_fail_at = "";
 
@@ -137,7 +137,7 @@ TEST_F(ExporterTest, SampledDispatchesAreAddedUp) {
     Dispatch(exporter.get(), stream, 5);
     v1::LossAccount account;
     account.set_sampled_out(100 * stream);
-    // Accounts of a process are repeated, and grow.
+    // Accounts of a process are repeated, with larger numbers.
     exporter->OnAccount(At(stream), account);
     account.set_sampled_out(101 * stream);
     exporter->OnAccount(At(stream), account);
@@ -150,7 +150,7 @@ TEST_F(ExporterTest, SampledDispatchesAreAddedUp) {
   EXPECT_THAT(exporter->Omissions(), testing::IsEmpty());
 }
 
-TEST_F(ExporterTest, NamesAreToldOnceAndBeforeRecords) {
+TEST_F(ExporterTest, NamesAreSentOnceAndBeforeRecords) {
   auto exporter = Make(kSingle, true);
   v1::Kernel kernel;
   kernel.set_id(1);
@@ -238,7 +238,7 @@ TEST_F(ExporterTest, RecordsWithoutAProcessAreOmitted) {
               testing::ElementsAre("1 records belong to no process"));
 }
 
-// The memory that names of any kind take is free again when their process has ended.
+// The memory of all kinds of names is released when their process has ended.
 TEST_F(ExporterTest, NamesOfAnEndedProcessTakeNoRoom) {
   auto exporter = Make(kSingle, true);
   v1::Thread thread;
@@ -275,7 +275,7 @@ TEST_F(ExporterTest, ANewRecordingBeginsWithOtherProcesses) {
 TEST_F(ExporterTest, AgentsAreCountedByNode) {
   auto exporter = Make(kSingle, true);
   Process(exporter.get(), 1, 10);
-  // The runtime may list them in any order.
+  // The runtime may list agents in any order.
   for (auto [id, node, type] : {std::tuple{1u, 0u, v1::AGENT_TYPE_CPU},
                                 {2u, 7u, v1::AGENT_TYPE_GPU},
                                 {3u, 4u, v1::AGENT_TYPE_GPU}}) {
@@ -296,7 +296,7 @@ TEST(ExportFormats, AreFoundByName) {
   EXPECT_EQ(FindExportFormat("cvs"), nullptr);
 }
 
-// The service offers formats by these names.
+// The service offers the formats under these names.
 TEST(ExportFormats, HaveTheNamesThatProgramsOffer) {
   EXPECT_EQ(ExportFormatNames(), std::vector<std::string>(std::begin(kOutputFormats),
                                                           std::end(kOutputFormats)));

@@ -34,7 +34,7 @@ rocattach_dispatch Dispatch(uint64_t id, uint32_t tid, uint64_t enqueue_ns) {
   return dispatch;
 }
 
-// A call that `ancestor` made.
+// A call made by the call `ancestor`.
 ApiCallRecord InnerCall(uint64_t id, uint64_t ancestor, uint32_t tid, uint64_t begin_ns,
                         uint64_t end_ns) {
   ApiCallRecord call = Call(id, tid, begin_ns, end_ns);
@@ -49,7 +49,7 @@ class LaunchLinksTest : public testing::Test {
     const rocattach_dispatch dispatch = Dispatch(id, tid, enqueue_ns);
     links_.Add({&dispatch, 1});
   }
-  // The ids that became known since the last call: as recorded, and what it is now.
+  // Operations that were linked since the last time: the recorded ID, and the new one.
   std::vector<std::pair<uint64_t, uint64_t>> Known() {
     std::vector<std::pair<uint64_t, uint64_t>> known;
     for (const LinkedDispatch& dispatch : *links_.dispatches()) {
@@ -101,7 +101,7 @@ TEST_F(LaunchLinksTest, CopiesAreLinkedToo) {
 }
 
 TEST_F(LaunchLinksTest, TheInnermostCallCounts) {
-  // In the order of their ends, as they are recorded.
+  // In the order in which they end, as in a recording.
   const std::vector<ApiCallRecord> calls = {
       InnerCall(3, 2, 1, 120, 130), InnerCall(4, 2, 1, 140, 150),
       InnerCall(2, 1, 1, 110, 160), Call(1, 1, 100, 200)};
@@ -114,7 +114,7 @@ TEST_F(LaunchLinksTest, TheInnermostCallCounts) {
   const auto want =
       ElementsAre(Pair(10, 3), Pair(11, 2), Pair(12, 4), Pair(13, 1), Pair(14, 1));
   EXPECT_THAT(Known(), want);
-  // The other way round, and one call at a time.
+  // In the opposite order, and one call at a time.
   links_ = LaunchLinks();
   links_.ExpectCalls(true);
   AddDispatch(10, 1, 125);
@@ -138,7 +138,7 @@ TEST_F(LaunchLinksTest, ALaterOutermostCallEndsTheWaiting) {
   links_.ExpectCalls(true);
   AddDispatch(1, 1, 100);
   AddDispatch(2, 1, 150);
-  AddDispatch(3, 2, 100);  // of another thread
+  AddDispatch(3, 2, 100);  // from another thread
   AddDispatch(4, 1, 250);
   AddCalls({InnerCall(5, 9, 1, 110, 120)});  // the call around it may come
   EXPECT_THAT(Known(), IsEmpty());
@@ -154,7 +154,7 @@ TEST_F(LaunchLinksTest, ALaterOutermostCallEndsTheWaiting) {
   EXPECT_THAT(Known(), ElementsAre(Pair(6, 6 | kOther)));
 }
 
-// Older versions of the SDK do not tell which call made a call.
+// Older versions of the SDK do not report which call made a call.
 TEST_F(LaunchLinksTest, WithoutAncestorsOperationsWait) {
   AddCalls({Call(2, 1, 110, 120), Call(1, 1, 100, 200)});
   AddDispatch(1, 1, 310);
@@ -174,7 +174,7 @@ TEST_F(LaunchLinksTest, OtherThreadsAndMarkersDoNotCount) {
 TEST_F(LaunchLinksTest, WithoutCallsNothingWaitsAndNumbersStay) {
   AddDispatch(1, 1, 150);
   EXPECT_THAT(Known(), ElementsAre(Pair(1, 1)));
-  // Those that come later after all are of the other count.
+  // Calls that come later after all get numbers of the other count.
   AddCalls({Call(1, 1, 200, 300)});
   AddDispatch(2, 1, 250);
   EXPECT_EQ(links_.OfCall(1), 1 | kOther);
@@ -182,7 +182,7 @@ TEST_F(LaunchLinksTest, WithoutCallsNothingWaitsAndNumbersStay) {
   EXPECT_EQ(links_.OfCall(0), 0u);
 }
 
-TEST_F(LaunchLinksTest, MemoryIsOfTheCountOfCalls) {
+TEST_F(LaunchLinksTest, MemoryRecordsUseTheNumbersOfCalls) {
   links_.BeforeCalls();
   EXPECT_EQ(links_.OfCall(1), 1u);
   AddDispatch(1, 1, 150);
@@ -204,7 +204,7 @@ TEST_F(LaunchLinksTest, WaitingEndsAsTheRecordingAdvances) {
   EXPECT_THAT(Known(), ElementsAre(Pair(1, 1 | kOther)));
 }
 
-TEST_F(LaunchLinksTest, WhoFollowsGetsItAtTheSecondFlush) {
+TEST_F(LaunchLinksTest, AFollowerGetsOperationsAtTheSecondFlush) {
   links_.ExpectCalls(true);
   AddDispatch(1, 1, 150);
   links_.Release(/*all=*/false);
@@ -225,7 +225,7 @@ TEST_F(LaunchLinksTest, LimitsCostLinksAndNothingElse) {
     AddCalls(
         {InnerCall(i, i + 9999, static_cast<uint32_t>(i % 7), 100 * i, 100 * i + 50)});
   }
-  AddDispatch(30, 6, 100 * 13);  // forgotten
+  AddDispatch(30, 6, 100 * 13);  // its call is forgotten
   EXPECT_THAT(Known(), IsEmpty());
   links_.Release(/*all=*/true);
   EXPECT_THAT(Known(), ElementsAre(Pair(30, 30 | kOther)));
@@ -240,7 +240,7 @@ TEST_F(LaunchLinksTest, MoreThreadsThanAreRemembered) {
   EXPECT_THAT(Known(), ElementsAre(Pair(1, 5000)));
 }
 
-// What only damaged inputs have: ends out of order, deep nesting, times of any kind.
+// Only damaged inputs have these: ends out of order, deep nesting, times of any kind.
 TEST_F(LaunchLinksTest, SurvivesAnything) {
   uint64_t random = 1;
   const auto below = [&](uint64_t limit) {

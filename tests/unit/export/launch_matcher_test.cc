@@ -31,7 +31,7 @@ TEST(LaunchMatcher, TheInnermostCallSubmitted) {
   EXPECT_TRUE(matcher.Submit(1, 150, 7));
   EXPECT_TRUE(matcher.Submit(1, 120, 8));
   EXPECT_TRUE(matcher.Submit(1, 180, 9));
-  // In the order of their ends, as they are recorded.
+  // In the order in which they end, as in a recording.
   EXPECT_THAT(Match({Call(1, 140, 160), Call(1, 100, 200)}, &matcher),
               ElementsAre(Pair(0, 8), Pair(0, 9), Pair(1, 7)));
 }
@@ -50,7 +50,7 @@ TEST(LaunchMatcher, AnOuterCallMayComeLater) {
   matcher.Submit(1, 110, 7);
   EXPECT_THAT(Match({Call(1, 140, 160)}, &matcher), IsEmpty());
   EXPECT_THAT(Match({Call(1, 100, 200)}, &matcher), ElementsAre(Pair(0, 7)));
-  // It is matched once.
+  // It is matched only once.
   EXPECT_THAT(Match({Call(1, 90, 300)}, &matcher), IsEmpty());
 }
 

@@ -1,5 +1,5 @@
-// The parts that formats are made of: CSV cells, JSON text, statistics, files, and
-// values joined with their dispatches.
+// The parts that formats are made of: CSV cells, JSON text, statistics, files, and the
+// join of values with their dispatches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -168,7 +168,7 @@ TEST(OutputFile, IsNotReplacedUnlessForced) {
   EXPECT_EQ(ReadAll(path), "new");
 }
 
-TEST(OutputFile, WhatAppearsMeanwhileIsNotReplaced) {
+TEST(OutputFile, AFileThatAppearsMeanwhileIsNotReplaced) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/out.csv";
   auto file = OutputFile::Create(path, {});
@@ -178,7 +178,7 @@ TEST(OutputFile, WhatAppearsMeanwhileIsNotReplaced) {
   EXPECT_EQ(ReadAll(path), "someone else's");
 }
 
-TEST(OutputFile, FollowedOnesHaveTheirNameAtOnce) {
+TEST(OutputFile, AFollowedFileHasItsNameAtOnce) {
   TemporaryDirectory directory;
   ExportOptions follow;
   follow.follow = true;
@@ -208,7 +208,7 @@ TEST(SpillFile, ComesBackWhole) {
   EXPECT_EQ(ReadAll(directory.path() + "/out"), all);
 }
 
-// What a join emitted.
+// One result of the join.
 struct Joined {
   uint64_t operation;
   bool has_dispatch;
@@ -267,8 +267,8 @@ TEST_F(CounterJoinTest, ValuesWithoutADispatchAreNotLost) {
   EXPECT_EQ(join_.unmatched(), 1u);
 }
 
-// A quarter of a second of dispatches with dozens of counters comes before the
-// dispatches themselves.
+// The values of a quarter of a second of dispatches, with dozens of counters each, come
+// before the dispatches themselves.
 TEST_F(CounterJoinTest, ManyValuesOfEachDispatchMayComeFirst) {
   constexpr uint64_t kDispatches = 10'000;
   for (uint64_t i = 1; i <= kDispatches; ++i) AddValues(i, 60);

@@ -53,7 +53,7 @@ TEST(PftracePackets, StageEventsAreWhatTheLibraryReads) {
   EXPECT_EQ(stage.stage_iid(), kStageKernel);
   EXPECT_EQ(stage.kernel_iid(), 72u);
   EXPECT_EQ(stage.name_iid(), 72u);
-  // In work-groups, rounded up.
+  // Grid sizes are in work-groups, rounded up.
   EXPECT_EQ(stage.launch().grid_size().x(), 16u);
   EXPECT_EQ(stage.launch().grid_size().y(), 2u);
   EXPECT_EQ(stage.launch().workgroup_size().x(), 64u);

@@ -271,7 +271,7 @@ TEST_F(PftraceSinkTest, OperationsWithoutTimesAreInstants) {
   }
 }
 
-// A recording of another machine, whose clock says `boottime_ns` at a time of day.
+// A recording of another machine, whose boot clock is `boottime_ns` at `realtime_ns`.
 std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns,
                              uint32_t pid = 200) {
   std::string bytes;
@@ -281,7 +281,7 @@ std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns,
     return ClockSnapshot{boottime_ns, boottime_ns, boottime_ns, realtime_ns};
   };
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), options);
-  // Another boot in the header, which is the first frame.
+  // The header, which is the first frame, gets another boot ID.
   FrameHeader frame = *DecodeFrameHeader(bytes.data());
   v1::StreamHeader header;
   EXPECT_TRUE(header.ParseFromArray(bytes.data() + kFrameHeaderBytes,
@@ -310,7 +310,7 @@ std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns,
 TEST_F(PftraceSinkTest, MachinesAreAligned) {
   Append({Dispatch(1000)});
   EXPECT_TRUE(writer_->Close().ok());
-  const ClockSnapshot now = TakeClockSnapshot();
+  const ClockSnapshot now = CaptureClockSnapshot();
   const std::string other =
       OfAnotherMachine(5'000'000, now.realtime_ns);  // booted a moment ago
   perfetto::Trace trace;
@@ -334,13 +334,13 @@ TEST_F(PftraceSinkTest, MachinesAreAligned) {
   EXPECT_THAT(notes, testing::Contains(testing::HasSubstr("recorded on node8")));
 }
 
-// Names are announced for each machine, and everything says whose it is.
+// Names are announced for each machine, and every packet names its machine.
 TEST_F(PftraceSinkTest, MachinesAreKeptApart) {
   Append({Dispatch(1000)});
   EXPECT_TRUE(writer_->Close().ok());
   perfetto::Trace trace;
   EXPECT_TRUE(trace.ParseFromString(
-      Converted(bytes_ + OfAnotherMachine(5'000'000, TakeClockSnapshot().realtime_ns,
+      Converted(bytes_ + OfAnotherMachine(5'000'000, CaptureClockSnapshot().realtime_ns,
                                           /*pid=*/100),
                 "pftrace")));
   std::map<uint32_t, int> resets, stages, gpus;

@@ -48,7 +48,7 @@ TEST(ProfileTotals, AddsUpByPath) {
               ElementsAre(Pair(kTotalKernelTime, 100), Pair(kTotalDispatches, 1)));
 }
 
-TEST(ProfileTotals, WhatExceedsTheLimitIsOnePath) {
+TEST(ProfileTotals, PathsBeyondTheLimitBecomeOne) {
   const ExportProcess process(1);
   ProfileTotals totals(/*max_paths=*/2);
   for (uint32_t kernel = 1; kernel <= 100; ++kernel) {
@@ -174,7 +174,7 @@ TEST(OtlpProfile, AProcessWithoutValuesIsLeftOut) {
   EXPECT_EQ(message.resource_profiles(0).scope_profiles(0).profiles_size(), 2);
 }
 
-TEST(Profiles, OfNothingAreValid) {
+TEST(Profiles, WithoutDataAreValid) {
   const ProfileData nothing;
   EXPECT_TRUE(EncodePprof(nothing).ok());
   EXPECT_TRUE(EncodeOtlpProfile(nothing).ok());

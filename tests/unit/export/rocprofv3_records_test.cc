@@ -1,4 +1,4 @@
-// Records of calls, markers and operations as rocprofv3 has them: in csv, json and rocpd.
+// Records of calls, markers and operations in rocprofv3's form: csv, json and rocpd.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,9 +50,9 @@ rocattach_dispatch Dispatch(uint64_t id, uint64_t enqueue_ns) {
   return dispatch;
 }
 
-// A process whose calls and operations have the same numbers, as real ones have. Call 2
+// A process whose calls and operations use the same numbers, as real ones do. Call 2
 // launched dispatch 1, call 5 the copy 3; dispatch 2 has no call.
-std::string Recorded() {
+std::string RecordedCalls() {
   std::string bytes;
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
   v1::Process process;
@@ -128,7 +128,7 @@ std::string Recorded() {
 
 nlohmann::json Json() {
   return nlohmann::json::parse(
-      Converted(Recorded(), "json"))["rocprofiler-sdk-tool"][0];
+      Converted(RecordedCalls(), "json"))["rocprofiler-sdk-tool"][0];
 }
 
 TEST(Rocprofv3Records, OperationsHaveTheIdsOfTheirCallsAndNoOthers) {
@@ -143,18 +143,18 @@ TEST(Rocprofv3Records, OperationsHaveTheIdsOfTheirCallsAndNoOthers) {
   EXPECT_EQ(id(buffers["hip_api"][1]), 5u);
 }
 
-// Records are as they were recorded there, but no two have the same id.
+// In NDJSON, records are unchanged, except that no two of them have the same ID.
 TEST(OwnIds, NoOperationHasTheIdOfACallInNdjson) {
   std::map<std::string, std::set<uint64_t>> ids;
   for (const absl::string_view line :
-       absl::StrSplit(Converted(Recorded(), "ndjson"), '\n', absl::SkipEmpty())) {
+       absl::StrSplit(Converted(RecordedCalls(), "ndjson"), '\n', absl::SkipEmpty())) {
     const nlohmann::json record = nlohmann::json::parse(line.begin(), line.end());
     if (!record.contains("correlation_id")) continue;
     ids[record["type"]].insert(record["correlation_id"].get<uint64_t>());
   }
-  constexpr uint64_t kOther = LaunchLinks::kOtherCount;
-  EXPECT_EQ(ids["dispatch"], (std::set<uint64_t>{1 | kOther, 2 | kOther}));
-  EXPECT_EQ(ids["copy"], (std::set<uint64_t>{3 | kOther}));
+  constexpr uint64_t kOtherAgent = LaunchLinks::kOtherCount;
+  EXPECT_EQ(ids["dispatch"], (std::set<uint64_t>{1 | kOtherAgent, 2 | kOtherAgent}));
+  EXPECT_EQ(ids["copy"], (std::set<uint64_t>{3 | kOtherAgent}));
   EXPECT_EQ(ids["api_call"], (std::set<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
@@ -186,7 +186,7 @@ TEST(Rocprofv3Records, InRocpd) {
   options.base_name = [&base](const ExportProcess&) { return base; };
   Exporter exporter(std::move(options));
   StreamDecoder decoder(&exporter);
-  decoder.Feed(Recorded());
+  decoder.Feed(RecordedCalls());
   decoder.FinishInput();
   ASSERT_TRUE(exporter.Finish().ok()) << exporter.status();
   auto check = SqliteDatabase::Create(directory / "check.db");
@@ -198,7 +198,7 @@ TEST(Rocprofv3Records, InRocpd) {
   const auto holds = [&](const std::string& condition) {
     return check->Execute("INSERT INTO ok SELECT (" + condition + ")");
   };
-  // What readers join: a launch with its kernel, a call with its copy, nothing else.
+  // The joins of readers: a launch with its kernel, a call with its copy, nothing else.
   EXPECT_EQ(
       holds("SELECT count(*) = 1 AND max(r.name) = 'hipLaunchKernel' AND "
             "max(k.dispatch_id) = 1 FROM x.regions_and_samples r JOIN x.kernels k "
@@ -228,7 +228,7 @@ TEST(Rocprofv3Records, InRocpd) {
   EXPECT_EQ(holds("SELECT uuid = 0x740f FROM x.rocpd_info_agent"), absl::OkStatus());
 }
 
-// Every key that readers demand of an agent.
+// Every key of an agent that readers require.
 constexpr const char* kAgentKeys[] = {"size",
                                       "id",
                                       "type",
@@ -352,7 +352,7 @@ TEST(Rocprofv3Records, HostileIdsOfSymbolsCostLittle) {
   EXPECT_EQ(symbols[6]["kernel_id"], 4'000'000'000u);
 }
 
-// Messages of 32 MB in all that are open at the same time.
+// Messages of 32 MB in all, whose ranges are open at the same time.
 TEST(Rocprofv3Records, OpenRangesTakeBoundedMemory) {
   constexpr size_t kPushes = 2000, kTextBytes = 16'000;
   std::string bytes;
@@ -383,7 +383,7 @@ TEST(Rocprofv3Records, OpenRangesTakeBoundedMemory) {
         uint64_t{r["end_timestamp"]} - uint64_t{r["start_timestamp"]};
     ++(duration > 1 ? ranges : calls);
   }
-  // What could not be kept is there as a push and a pop.
+  // Ranges that could not be kept appear as a push and a pop.
   EXPECT_EQ(ranges, MarkerRanges::kMaxTextBytes / kTextBytes);
   EXPECT_EQ(2 * ranges + calls, 2 * kPushes);
 }
@@ -396,7 +396,7 @@ TEST(Rocprofv3Records, InCsv) {
   options.base_name = [&base](const ExportProcess&) { return base; };
   Exporter exporter(std::move(options));
   StreamDecoder decoder(&exporter);
-  decoder.Feed(Recorded());
+  decoder.Feed(RecordedCalls());
   decoder.FinishInput();
   ASSERT_TRUE(exporter.Finish().ok()) << exporter.status();
   const std::string markers =

@@ -1,4 +1,4 @@
-// What sessions record beside dispatches, copies and calls, in rocprofv3's formats.
+// Records of sessions other than dispatches, copies and calls, in rocprofv3's formats.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // One process with a counted dispatch, memory, and calls with arguments.
-std::string Recorded() {
+std::string RecordedSession() {
   std::string bytes;
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
   v1::Process process;
@@ -100,7 +100,7 @@ std::string Recorded() {
   return bytes;
 }
 
-// The files of a format, by the ends of their names.
+// The files of a format, keyed by the end of their names.
 std::map<std::string, std::string> Files(const char* format) {
   const testing_support::TemporaryDirectory directory;
   ExporterOptions options;
@@ -109,7 +109,7 @@ std::map<std::string, std::string> Files(const char* format) {
   options.base_name = [&base](const ExportProcess&) { return base; };
   Exporter exporter(std::move(options));
   StreamDecoder decoder(&exporter);
-  decoder.Feed(Recorded());
+  decoder.Feed(RecordedSession());
   decoder.FinishInput();
   EXPECT_TRUE(exporter.Finish().ok()) << exporter.status();
   std::map<std::string, std::string> files;
@@ -141,7 +141,7 @@ TEST(SessionRecords, InCsv) {
             "3200,3250,65536\n");
   EXPECT_EQ(AfterHeader(files["rccl_api_trace.csv"]),
             "\"RCCL_API\",\"ncclAllReduce\",77,78,20,5000,6000\n");
-  // As rocprofv3 does, summed up.
+  // Instances are summed up, as rocprofv3 does.
   EXPECT_THAT(files["counter_collection.csv"], HasSubstr("\"TCC_HIT\",60.000000,"));
   EXPECT_THAT(files["memory_allocation_stats.csv"],
               HasSubstr("\"MEMORY_ALLOCATION_FREE\",1,50,"));
@@ -151,8 +151,8 @@ TEST(SessionRecords, InCsv) {
 }
 
 TEST(SessionRecords, InJson) {
-  const nlohmann::json json =
-      nlohmann::json::parse(Converted(Recorded(), "json"))["rocprofiler-sdk-tool"][0];
+  const nlohmann::json json = nlohmann::json::parse(
+      Converted(RecordedSession(), "json"))["rocprofiler-sdk-tool"][0];
   const nlohmann::json& buffers = json["buffer_records"];
   ASSERT_EQ(buffers["memory_allocation"].size(), 2u);
   const nlohmann::json& allocation = buffers["memory_allocation"][0];
@@ -177,7 +177,7 @@ TEST(SessionRecords, InJson) {
   EXPECT_EQ(names[16]["operations"][3], "MEMORY_ALLOCATION_FREE");
   EXPECT_EQ(names[12]["operations"][3], "SCRATCH_MEMORY_ASYNC_RECLAIM");
   EXPECT_EQ(names[14]["operations"][3], "ncclAllReduce");
-  // One for each instance.
+  // One value for each instance.
   std::map<std::string, std::vector<double>> values;
   std::map<uint64_t, std::string> counters;
   for (const auto& counter : json["counters"]) {
@@ -202,10 +202,10 @@ TEST(SessionRecords, InRocpd) {
     options.base_name = [&base](const ExportProcess&) { return base; };
     Exporter exporter(std::move(options));
     StreamDecoder decoder(&exporter);
-    decoder.Feed(Recorded());
+    decoder.Feed(RecordedSession());
     decoder.FinishInput();
     ASSERT_TRUE(exporter.Finish().ok()) << exporter.status();
-    // A table that takes only what is true.
+    // A table that accepts only true conditions.
     auto check = SqliteDatabase::Create(directory / "check.db");
     ASSERT_TRUE(check.ok());
     ASSERT_TRUE(check
@@ -246,13 +246,13 @@ TEST(SessionRecords, InRocpd) {
 }
 
 TEST(SessionRecords, InPftraceAndNdjson) {
-  const std::string trace = Converted(Recorded(), "pftrace");
+  const std::string trace = Converted(RecordedSession(), "pftrace");
   for (const char* text :
        {"MEMORY_ALLOCATION_ALLOCATE", "SCRATCH_MEMORY_ALLOC", "memory_allocation",
         "ncclAllReduce", "rccl_api", "a \"b\""}) {
     EXPECT_THAT(trace, HasSubstr(text));
   }
-  const std::string lines = Converted(Recorded(), "ndjson");
+  const std::string lines = Converted(RecordedSession(), "ndjson");
   EXPECT_THAT(lines, HasSubstr("\"type\":\"memory\""));
   EXPECT_THAT(lines, HasSubstr("\"operation\":\"scratch_reclaim\""));
   EXPECT_THAT(lines, HasSubstr("\"each\":[{\"xcc\":0,"));

@@ -9,7 +9,7 @@
 
 namespace rocattach {
 
-// At most 1 MiB.
+// The content must not exceed 1 MiB.
 inline std::string Unzipped(const std::string& bytes) {
   z_stream stream = {};
   EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);

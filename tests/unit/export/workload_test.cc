@@ -1,4 +1,4 @@
-// Whose a process is, in every format.
+// The workload of a process, in every format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

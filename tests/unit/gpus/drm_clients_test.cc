@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-// As amdgpu of Linux 6.12 writes it.
+// As written by amdgpu of Linux 6.12.
 constexpr char kFile[] =
     "pos:\t0\nflags:\t02100002\nmnt_id:\t26\nino:\t1103\n"
     "drm-driver:\tamdgpu\ndrm-client-id:\t57\ndrm-pdev:\t0000:03:00.0\n"
@@ -29,7 +29,7 @@ TEST(ParseFdInfoTest, AFileOfAmdgpu) {
   EXPECT_EQ(client->engine_ns, engines);
 }
 
-TEST(ParseFdInfoTest, WhatIsNotThereIsNotZero) {
+TEST(ParseFdInfoTest, MissingValuesAreNotZero) {
   const auto client = ParseFdInfo("drm-driver: amdgpu\ndrm-client-id: 1\n");
   ASSERT_TRUE(client.has_value());
   EXPECT_FALSE(client->vram_bytes.has_value());
@@ -37,7 +37,7 @@ TEST(ParseFdInfoTest, WhatIsNotThereIsNotZero) {
   EXPECT_EQ(client->pci, "");
 }
 
-TEST(ParseFdInfoTest, NewerDriversSayWhatIsResident) {
+TEST(ParseFdInfoTest, NewerDriversReportResidentMemory) {
   const std::string head = "drm-driver: amdgpu\ndrm-client-id: 1\n";
   EXPECT_EQ(ParseFdInfo(head + "drm-resident-vram: 3 MiB\n")->vram_bytes, 3u << 20);
   EXPECT_EQ(ParseFdInfo(head + "drm-resident-vram: 77\n")->vram_bytes, 77u);

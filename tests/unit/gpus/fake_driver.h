@@ -1,4 +1,4 @@
-// The kernel driver's files, and processes, as a directory.
+// A directory with the files of the kernel driver and of processes.
 #ifndef ROCATTACH_TESTS_UNIT_GPUS_FAKE_DRIVER_H_
 #define ROCATTACH_TESTS_UNIT_GPUS_FAKE_DRIVER_H_
 
@@ -22,7 +22,7 @@ class FakeDriver {
       std::filesystem::create_directories(root_ / folder);
     }
     Write("kfd/topology/generation_id", "2\n");
-    // A processor, as every machine has one.
+    // A CPU node, which every machine has.
     Write("kfd/topology/nodes/0/gpu_id", "0\n");
     Write("kfd/topology/nodes/0/properties", "cpu_cores_count 8\nsimd_count 0\n");
   }
@@ -31,7 +31,7 @@ class FakeDriver {
     return {root_ / "kfd", root_ / "drm", root_ / "proc", root_ / "module"};
   }
 
-  // At once, as the kernel's files change: no reader finds it empty.
+  // Replaces a file at once, as the kernel changes its files: no reader finds it empty.
   void Write(const std::string& name, const std::string& text) const {
     const std::filesystem::path path = root_ / name, next = root_ / "next";
     std::filesystem::create_directories(path.parent_path());
@@ -47,7 +47,7 @@ class FakeDriver {
     std::filesystem::create_symlink(target, path);
   }
 
-  // An MI300X at bus `bus`, or a partition of it.
+  // Adds an MI300X at bus `bus`, or a partition of it.
   void AddGpu(uint32_t node, uint32_t gpu_id, uint32_t bus, uint64_t unique_id,
               uint32_t partition = 0) const {
     const std::string folder = absl::StrCat("kfd/topology/nodes/", node, "/");
@@ -59,7 +59,7 @@ class FakeDriver {
                        127 + node, "\n"));
     Write(folder + "mem_banks/0/properties", "heap_type 1\nsize_in_bytes 1000\n");
   }
-  // Its DRM device; a partition after the first has none that says anything.
+  // Adds its DRM device; that of a partition after the first has no data.
   void AddDrm(uint32_t node, const std::string& device) const {
     const std::string folder = absl::StrCat("devices/", device);
     std::filesystem::create_directories(root_ /

@@ -83,7 +83,7 @@ TEST(ReadGpuDevicesTest, PartitionsOfOnePciDevice) {
   driver.AddGpu(3, 30, 4, 0);
   driver.AddDrm(1, "0000:03:00.0");
   driver.AddDrm(2, "amdgpu_xcp_0");
-  // Of both partitions together, so of neither.
+  // These are values of both partitions together, so they are used for neither.
   driver.Write("devices/0000:03:00.0/mem_info_vram_used", "500\n");
   driver.Write("devices/0000:03:00.0/gpu_busy_percent", "42\n");
   auto devices = ReadGpuDevices(driver.roots());

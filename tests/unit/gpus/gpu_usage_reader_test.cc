@@ -62,7 +62,7 @@ TEST_F(GpuUsageReaderTest, AClientIsCountedOnce) {
   driver_.AddDrmFile(7, 3, 128, "0000:03:00.0", 5, 100);
   driver_.AddDrmFile(7, 4, 128, "0000:03:00.0", 5, 100);  // dup()
   driver_.AddDrmFile(7, 5, 128, "0000:03:00.0", 6, 10);
-  driver_.AddDrmFile(7, 6, 129, "0000:04:00.0", 5, 1);    // of the other GPU
+  driver_.AddDrmFile(7, 6, 129, "0000:04:00.0", 5, 1);    // on the other GPU
   driver_.AddDrmFile(8, 3, 128, "0000:03:00.0", 5, 100);  // inherited
   EXPECT_TRUE(reader_.Read(false).processes.empty()) << "they compute nothing";
   const GpuUsage usage = reader_.Read(/*everyone=*/true);
@@ -73,7 +73,7 @@ TEST_F(GpuUsageReaderTest, AClientIsCountedOnce) {
   EXPECT_EQ(reader_.Read(false).processes.size(), 1u) << "it is known from now on";
 }
 
-TEST_F(GpuUsageReaderTest, MemoryThatBothSayIsNotAdded) {
+TEST_F(GpuUsageReaderTest, MemoryThatBothReportIsNotAdded) {
   driver_.AddProcess(7, 1007, "train");
   Kfd(7, "vram_100", "4096\n");
   driver_.AddDrmFile(7, 3, 128, "0000:03:00.0", 5, 8);
@@ -92,7 +92,7 @@ TEST_F(GpuUsageReaderTest, FilesOfPartitionsAreToldApartByTheirNames) {
   EXPECT_EQ(usage.processes.at(0).gpus.at(first_ + "/1").vram_bytes(), 8192u);
 }
 
-TEST_F(GpuUsageReaderTest, AProcessThatIsNotThereIsNotMistaken) {
+TEST_F(GpuUsageReaderTest, AProcessThatDoesNotExistIsLeftOut) {
   Kfd(7, "vram_100", "4096\n");
   EXPECT_TRUE(reader_.Read(true).processes.empty());
   EXPECT_EQ(reader_.failures().unknown_process, 1u);

@@ -35,7 +35,7 @@ TEST(AttachReasonsTest, AValueOfALaterVersionIsUnknown) {
   EXPECT_EQ(AttachReasonHelp(later), "");
 }
 
-// In the table of verdicts: what it means, and what to do.
+// The table of verdicts lists each reason, with its meaning and a remedy.
 TEST(AttachReasonsTest, EachIsInTheTableOfVerdicts) {
   const std::string path = absl::StrCat(ROCATTACH_TEST_SOURCE, "/docs/operations.md");
   std::ifstream file(path);

@@ -35,7 +35,7 @@ struct CallCase {
 };
 class ContinueCallTest : public testing::TestWithParam<CallCase> {};
 
-// What the kernel would do, done by the registers.
+// The registers are set to what the kernel would do next.
 TEST_P(ContinueCallTest, DoesWhatTheKernelWouldDo) {
   auto registers = ContinueCall(InCall(SYS_futex, GetParam().result), kSyscall);
   ASSERT_TRUE(registers.ok()) << registers.status();
@@ -67,7 +67,7 @@ TEST(ContinueCall, OnlyInsideASystemCall) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-// A child that does `wait` and nothing else.
+// A child that calls `wait` again and again, and does nothing else.
 class Waiting {
  public:
   explicit Waiting(const std::function<void()>& wait) : pid_(fork()) {
@@ -78,7 +78,7 @@ class Waiting {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  // The threads that are found, as soon as there are any; gives up after a second.
+  // The blocked threads, as soon as there are any; gives up after a second.
   std::vector<pid_t> Threads() const {
     for (int i = 0; i < 100; ++i) {
       auto threads = BlockedThreads(pid_);
@@ -102,7 +102,7 @@ TEST(BlockedThreads, FindsAThreadThatWaits) {
   EXPECT_TRUE(FindBlockedCall(pauses.pid(), pauses.pid()).has_value());
 }
 
-// It would return EINTR, which the program would see.
+// The call would return EINTR, which the program would see.
 TEST(BlockedThreads, LeavesOutCallsThatCannotContinue) {
   Waiting waits([] {
     const int epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -1,4 +1,4 @@
-// From where a thread was called: on this process itself.
+// The context in which a thread was stopped, checked on this process itself.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST(LoaderLockTest, TellsWhoHoldsIt) {
   EXPECT_NE(own.libc.facts->loader_locks_offset, 0u);
 }
 
-// The part of `_rtld_global` that matters, behind `before` bytes.
+// The relevant part of `_rtld_global`, behind `before` bytes.
 std::string State(size_t before, uint64_t namespaces, int kind) {
   std::string state(before, '\0');
   state.append(reinterpret_cast<const char*>(&namespaces), sizeof(namespaces));
@@ -109,7 +109,7 @@ std::string State(size_t before, uint64_t namespaces, int kind) {
   return state + std::string(64, '\0');
 }
 
-TEST(LoaderLockTest, BelievesOnlyWhatIsUnmistakable) {
+TEST(LoaderLockTest, AcceptsOnlyAnUnmistakableState) {
   const RemoteAddress base(0x10000);
   const LoaderLocks locks = FindLoaderLocksIn(State(80, 1, 1), base);
   EXPECT_EQ(locks.load.value(), 0x10000u + 88);
@@ -137,7 +137,7 @@ user_regs_struct RegistersOf(const ucontext_t& context) {
   return to;
 }
 
-// As if this function were in the allocator: its library is taken for one.
+// Looks for callers in the library of `allocator`, which is taken for an allocator.
 __attribute__((noinline)) std::optional<std::string> CallsFromHere(
     const Own& own, const void* allocator) {
   AllocatorFrames frames(getpid(), *own.maps, *own.memory);
@@ -163,7 +163,7 @@ int Compare(const void* left, const void* right, void* data) {
 
 TEST(AllocatorFramesTest, FindsALibraryAmongItsCallers) {
   Own own;
-  // qsort_r calls back, from libc.
+  // qsort_r, which is in libc, calls back.
   void* const libc_function = dlsym(RTLD_DEFAULT, "qsort_r");
   int numbers[] = {2, 1};
   Sorted sorted = {&own, libc_function, {}};
@@ -176,9 +176,9 @@ TEST(AllocatorFramesTest, FindsALibraryAmongItsCallers) {
   EXPECT_FALSE(none.has_value()) << *none;
 }
 
-// glibc since 2.42 keeps the guard of each thread's stack in one mapping with the stack,
-// and the kernel shows two stacks beside each other as one. Here, what is beyond the end of
-// a file cannot be read.
+// glibc since 2.42 keeps the guard of each thread's stack in one mapping with the
+// stack, and the kernel shows two adjacent stacks as one mapping. Here, memory beyond
+// the end of a file cannot be read.
 TEST(CallContextTest, AStackMayEndBeforeItsMapping) {
   const long page = sysconf(_SC_PAGESIZE);
   const int file = memfd_create("stack", MFD_CLOEXEC);
@@ -200,7 +200,7 @@ TEST(CallContextTest, AStackMayEndBeforeItsMapping) {
     EXPECT_TRUE(result.ok()) << offset;
     EXPECT_EQ(state.value(), own.LoaderState().value());
   }
-  // Nothing of it can be read.
+  // Nothing of the stack can be read.
   context.registers.rsp =
       reinterpret_cast<uint64_t>(stack) + static_cast<uint64_t>(page);
   RemoteAddress state;
@@ -215,7 +215,7 @@ TEST(UnwindTableTest, RefusesWhatItDoesNotUnderstand) {
   const std::string garbage(4096, '\x41');
   BufferSource bytes(garbage);
   EXPECT_FALSE(ElfImage::Parse(bytes, ElfImage::Form::kFile).ok());
-  // Of a real image, at an address that no function has, and without registers.
+  // A real image, an address that belongs to no function, and empty registers.
   UniqueFd fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   FileSource file(fd.get());
   auto image = ElfImage::Parse(file, ElfImage::Form::kFile);

@@ -22,8 +22,8 @@ CallSpec Plan() {
   return plan;
 }
 
-// What the thread needs lies below its frame, in room that it has been asked for, and
-// is aligned as XSAVE and the ABI require.
+// The data of the call lies below the thread's frame, within CallStackBytes(), and is
+// aligned as XSAVE and the ABI require.
 TEST(CallStub, ItsStackIsBelowTheThreads) {
   for (uint64_t unaligned : {0, 1, 8, 63}) {
     CallSpec plan = Plan();
@@ -68,7 +68,7 @@ TEST(CallStub, IsRecognisedInItsRoom) {
   EXPECT_FALSE(IsCallBlock(block));
 }
 
-TEST(CallStub, PlansThatCannotBe) {
+TEST(CallStub, RefusesImpossiblePlans) {
   CallSpec plan = Plan();
   plan.arguments[0] = std::string(kMaxCallArguments, 'x');
   EXPECT_EQ(BuildCall(plan).status().code(), absl::StatusCode::kOutOfRange);
@@ -81,7 +81,7 @@ TEST(CallStub, PlansThatCannotBe) {
   plan = Plan();
   plan.xstate_bytes = 0;
   EXPECT_EQ(BuildCall(plan).status().code(), absl::StatusCode::kInvalidArgument);
-  // Null pointers are arguments as well.
+  // Null pointers are valid arguments, too.
   plan = Plan();
   plan.arguments = {};
   EXPECT_TRUE(BuildCall(plan).ok());

@@ -18,7 +18,7 @@ using testing::Not;
 
 constexpr pid_t kPid = 1234;
 
-// A directory that stands for a machine on which root may trace.
+// A directory that stands in for a machine on which root may trace.
 class DenialTest : public testing::Test {
  protected:
   DenialTest() { MayTrace(true); }
@@ -73,7 +73,7 @@ TEST_F(DenialTest, YamaForAdministratorsOnly) {
                              Not(HasSubstr("started the process"))));
 }
 
-// Not even root, and whatever else there is.
+// Not even root may trace, whatever else the machine has.
 TEST_F(DenialTest, YamaForNobody) {
   Write("/proc/sys/kernel/yama/ptrace_scope", "3\n");
   EnforceSelinux();
@@ -118,13 +118,13 @@ TEST_F(DenialTest, AppArmorThatOnlyComplainsDeniesNothing) {
   Confine("self", "unconfined");
   EXPECT_THAT(Trace(), Not(HasSubstr("AppArmor")));
   EXPECT_EQ(Load(), "");
-  // Labels of a module that is off.
+  // Labels of a security module that is switched off.
   Confine("1234", "docker-default (enforce)");
   Write("/sys/module/apparmor/parameters/enabled", "N\n");
   EXPECT_EQ(Load(), "");
 }
 
-TEST_F(DenialTest, WithoutThatAnotherNamespaceIsThought) {
+TEST_F(DenialTest, OtherwiseAUserNamespaceIsSuggested) {
   EXPECT_THAT(Trace(), HasSubstr("user namespace"));
   EXPECT_EQ(Load(), "");
 }

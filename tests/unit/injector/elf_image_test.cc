@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Hashes, ElfImageHashTest,
 
 TEST(ElfImageTest, TakesTheDefaultVersion) {
   ElfBuilder builder;
-  // As dlopen in glibc 2.34 and later: the old version first.
+  // As dlopen in glibc 2.34 and later: the old version comes first.
   builder.symbols = {{"dlopen", 0x2010, STT_FUNC, STB_GLOBAL, true, 0x8002},
                      {"dlopen", 0x2020, STT_FUNC, STB_GLOBAL, true, 3}};
   auto found = Find(builder.Build(), "dlopen");
@@ -192,7 +192,7 @@ TEST(ElfImageTest, AChainWithoutEndIsAbandoned) {
   builder.hash = Hash::kSysv;
   builder.symbols = {{"f"}};
   std::string image = builder.Build();
-  // Make "f" another name and its chain a circle.
+  // Gives "f" another name and makes its chain a cycle.
   Patch<char>(&image, builder.strings_offset + 1, 'e');
   Patch<uint32_t>(&image, builder.hash_offset + 4 * (2 + 3 + 1), 1);
   EXPECT_TRUE(absl::IsOutOfRange(Find(image, "f").status()));
@@ -230,7 +230,7 @@ TEST(ElfImageTest, FileOffsetFollowsTheSegment) {
   EXPECT_TRUE(absl::IsNotFound(image->FileOffset(0x2100).status()));
 }
 
-// The C library that this test runs with: what the parser finds is what ld.so found.
+// In the C library that this test runs with, the parser finds what ld.so has found.
 TEST(ElfImageTest, AgreesWithTheLoaderAboutLibc) {
   void* address = dlsym(RTLD_DEFAULT, "dlopen");
   Dl_info info;
@@ -249,7 +249,7 @@ TEST(ElfImageTest, AgreesWithTheLoaderAboutLibc) {
   ASSERT_TRUE(loaded_image.ok()) << loaded_image.status();
   for (const char* name :
        {"dlopen", "dlsym", "dlerror", "__errno_location", "getpid"}) {
-    // A sanitizer's own version of the function is none of libc's.
+    // A sanitizer's own version of the function is not in libc.
     Dl_info where;
     void* expected = dlsym(RTLD_DEFAULT, name);
     ASSERT_NE(dladdr(expected, &where), 0);

@@ -42,7 +42,7 @@ TEST(ReadElfNeeds, NamesWhatIsNoElf) {
   EXPECT_FALSE(ReadElfNeeds("/proc").ok());
 }
 
-// Cut off at any place before its strings end, a file is an error or as the whole.
+// A file that is cut off before the end of its strings is an error, or read as a whole.
 TEST(ReadElfNeeds, SurvivesTruncation) {
   const std::string whole = FileText(ROCATTACH_TEST_FAKE_RUNTIME);
   auto expected = ReadElfNeeds(BufferSource(whole));
@@ -60,7 +60,7 @@ TEST(ReadElfNeeds, SurvivesTruncation) {
   EXPECT_GT(errors, 0);
 }
 
-// Every byte changed in turn: no crash, no loop, no string of unbounded length.
+// Every byte is changed in turn: no crash, no loop, no string of unbounded length.
 TEST(ReadElfNeeds, SurvivesDamage) {
   std::string text = FileText(ROCATTACH_TEST_FAKE_RUNTIME);
   int accepted = 0, refused = 0;

@@ -1,4 +1,4 @@
-// Whose fault a failed look at a target is.
+// The cause of a failure to read a target: the target, or the service itself.
 #include "injector/failure.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace rocattach {
 namespace {
 
-TEST(FailureTest, AnErrnoStandsForTheSameWhereverItShows) {
+TEST(FailureTest, AnErrnoMeansTheSameEverywhere) {
   for (int error : {EMFILE, ENFILE, ENOMEM}) {
     EXPECT_EQ(ReasonForErrno(error, AttachReason::kNotPermitted),
               AttachReason::kServiceResources);
@@ -60,7 +60,7 @@ TEST(FailureTest, AStepIsOkOrHasItsFailure) {
   EXPECT_EQ(second.failure().detail, "full");
 }
 
-TEST(FailureTest, WhereTheHelpNamesTheErrnoThereIsOne) {
+TEST(FailureTest, AReasonWhoseHelpNamesTheErrnoHasOne) {
   for (AttachReason reason : {AttachReason::kMemoryAccess, AttachReason::kRegisters}) {
     EXPECT_NE(AttachReasonHelp(reason).find("see the errno"), absl::string_view::npos);
     const StepResult step = AttachFailure{reason, 0, "short"};
@@ -72,7 +72,7 @@ TEST(FailureTest, WhereTheHelpNamesTheErrnoThereIsOne) {
   EXPECT_EQ(other.failure().error, 0);
 }
 
-// Takes all descriptors of this process away while it lives.
+// Takes all free descriptors from this process while it lives.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -87,7 +87,7 @@ class NoDescriptors {
   rlimit before_;
 };
 
-TEST(FailureTest, EveryCheckKnowsAServiceWithoutDescriptors) {
+TEST(FailureTest, EveryCheckReportsAServiceWithoutDescriptors) {
   const pid_t self = getpid();
   auto status = ReadThreadStatus(self, self);
   auto program = ReadLink("/proc/self/exe");

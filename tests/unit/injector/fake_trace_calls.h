@@ -1,4 +1,4 @@
-// A kernel with one thread that does what a test has planned for it, and its own clock.
+// A fake kernel with one thread, whose behaviour a test plans, and with its own clock.
 #ifndef ROCATTACH_TESTS_UNIT_INJECTOR_FAKE_TRACE_CALLS_H_
 #define ROCATTACH_TESTS_UNIT_INJECTOR_FAKE_TRACE_CALLS_H_
 
@@ -16,13 +16,13 @@ namespace rocattach::testing_support {
 class FakeTraceCalls : public TraceCalls {
  public:
   static constexpr uint64_t kBeginNs = 1'000'000'000'000;
-  static constexpr uint64_t kCallNs = 1'000;  // each look takes so long
+  static constexpr uint64_t kCallNs = 1'000;  // duration of Peek() and Yield()
 
-  // At `after_ns` of the clock the thread gets this status; later ones replace it.
+  // The thread gets this status `after_ns` after the beginning; later ones replace it.
   void Plan(uint64_t after_ns, WaitStatus status) {
     plan_.insert_or_assign(kBeginNs + after_ns, status);
   }
-  // At `after_ns` the machine stands still for `ns`: time passes, nothing happens.
+  // `after_ns` after the beginning the machine pauses for `ns`: only time passes.
   void PlanStandstill(uint64_t after_ns, uint64_t ns) {
     standstill_at_ = kBeginNs + after_ns;
     standstill_ns_ = ns;
@@ -30,7 +30,7 @@ class FakeTraceCalls : public TraceCalls {
   void Advance(uint64_t ns) {
     now_ns_ += ns;
     if (standstill_ns_ != 0 && now_ns_ >= standstill_at_) {
-      // What was planned comes later by as much.
+      // Statuses that are planned for later are delayed by as much.
       std::map<uint64_t, WaitStatus> later;
       for (auto& [at, status] : plan_) {
         later.insert_or_assign(at >= standstill_at_ ? at + standstill_ns_ : at, status);
@@ -106,7 +106,7 @@ class FakeTraceCalls : public TraceCalls {
     Advance(kCallNs);
     if (peek_error != 0) return peek_error;
     if (block && !Current().has_value()) {
-      // Until the status or the alarm, whichever comes first.
+      // Waits until the status or the alarm, whichever comes first.
       uint64_t until = alarm_ns_ != 0 ? alarm_ns_ : now_ns_;
       if (!plan_.empty()) until = std::min(until, plan_.begin()->first);
       if (until > now_ns_) Advance(until - now_ns_);
@@ -139,9 +139,9 @@ class FakeTraceCalls : public TraceCalls {
   void DisarmAlarm() override { alarm_ns_ = 0; }
   bool is_armed() const { return alarm_ns_ != 0; }
 
-  // What calls return: 0 or an errno.
+  // Results of calls: 0 or an errno.
   int seizes = 0;
-  int failing_seizes = 0;  // at the beginning
+  int failing_seizes = 0;  // the first ones, with EPERM
   int seize_error = 0, interrupt_error = 0, continue_error = 0, detach_error = 0;
   int peek_error = 0, registers_error = 0, options_error = 0, dispatch_error = 0;
   bool dispatched = false;
@@ -153,7 +153,7 @@ class FakeTraceCalls : public TraceCalls {
   bool has_alarm = true;
   absl::StatusOr<ThreadStatus> thread_status = ThreadStatus();
 
-  // What was called, and with which signals.
+  // Number of calls, and the signals passed to them.
   int interrupts = 0, listens = 0, looks = 0, collected = 0;
   int yields = 0, sleeps = 0, alarms = 0;
   std::vector<int> continued, detached;

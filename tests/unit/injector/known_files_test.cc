@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kCollector[] = "/nowhere/librocattach-collector.so";
 
-// A function of this program that stands for hsa_init.
+// A function of this program that stands in for hsa_init.
 void Window() {}
 
 uint32_t AccessOf(const Mapping& mapping) {
@@ -40,7 +40,7 @@ rocattach_mapped_file Describe(const Mapping& mapping, const Kinds& kinds) {
   return file;
 }
 
-// This process as bpf/layout.h describes one, given what was judged of its files.
+// This process as bpf/layout.h describes it, given the kinds of its files.
 rocattach_layout Layout(const Maps& maps, const Kinds& kinds) {
   rocattach_layout layout = {};
   int on_stack = 0;
@@ -73,7 +73,7 @@ class KnownFilesTest : public testing::Test {
     maps_.emplace(*std::move(maps));
   }
 
-  // Learns as from one process after another, until nothing is unknown.
+  // Learns as if from one process after another, until no file is unknown.
   rocattach_layout LearnAll(KnownFiles* files, absl::string_view collector) {
     Kinds kinds;
     rocattach_layout layout = Layout(*maps_, kinds);
@@ -101,7 +101,7 @@ TEST_F(KnownFilesTest, KnowsNothingAtFirst) {
   EXPECT_FALSE(files_.MapsOf(unjudged).has_value());
 }
 
-TEST_F(KnownFilesTest, FindsTheLoaderWithoutAnotherLook) {
+TEST_F(KnownFilesTest, FindsTheLoaderWithoutReadingProc) {
   const rocattach_layout later = LearnAll();
   EXPECT_EQ(later.flags, 0u);
   EXPECT_LT(later.count, Layout(*maps_, {}).count);
@@ -109,10 +109,10 @@ TEST_F(KnownFilesTest, FindsTheLoaderWithoutAnotherLook) {
   ASSERT_TRUE(maps.has_value());
   EXPECT_FALSE(maps->whole());
   LoaderFunctions functions;
-  // No such process: whatever is asked of /proc fails.
+  // There is no such process: any read of /proc would fail.
   StepResult result = FindLoaderFunctions(-1, *maps, nullptr, &functions);
   ASSERT_TRUE(result.ok()) << result.failure().detail;
-  // libc's own, also where a sanitizer has put itself before it.
+  // libc's own function, even if a sanitizer's comes before it.
   void* const libc = ::dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(libc, nullptr);
   EXPECT_EQ(functions.dlopen.value(),
@@ -125,7 +125,7 @@ TEST_F(KnownFilesTest, FindsTheLoaderWithoutAnotherLook) {
   EXPECT_TRUE(stack->writable);
 }
 
-TEST_F(KnownFilesTest, TheCodeTellsWhetherItIsTheFile) {
+TEST_F(KnownFilesTest, CodeInMemoryIsComparedWithTheFile) {
   std::optional<Maps> maps = files_.MapsOf(LearnAll());
   ASSERT_TRUE(maps.has_value());
   LoaderFunctions functions;
@@ -136,11 +136,11 @@ TEST_F(KnownFilesTest, TheCodeTellsWhetherItIsTheFile) {
   LoaderFunctions elsewhere = functions;
   elsewhere.dlsym = elsewhere.dlsym + 16;
   EXPECT_FALSE(HaveTheirCode(elsewhere, *maps, *memory));
-  // Nothing is remembered of these mappings.
+  // No code has been remembered for these mappings.
   EXPECT_FALSE(HaveTheirCode(functions, *maps_, *memory));
 }
 
-TEST_F(KnownFilesTest, WhatWasFoundOutlivesIt) {
+TEST_F(KnownFilesTest, TheMapsOutliveTheKnownFiles) {
   auto files = std::make_unique<KnownFiles>();
   const rocattach_layout later = LearnAll(files.get(), kCollector);
   std::optional<Maps> maps = files->MapsOf(later);
@@ -159,7 +159,7 @@ TEST_F(KnownFilesTest, ChangedContentsAreAnotherFile) {
   EXPECT_FALSE(files_.MapsOf(later).has_value());
 }
 
-TEST_F(KnownFilesTest, WhatTheKernelCouldNotDescribeIsLookedAt) {
+TEST_F(KnownFilesTest, AnIncompleteLayoutIsNotUsed) {
   const rocattach_layout later = LearnAll();
   for (uint32_t flag :
        {ROCATTACH_LAYOUT_UNKNOWN, ROCATTACH_LAYOUT_FULL, ROCATTACH_LAYOUT_COLLECTOR}) {
@@ -186,7 +186,7 @@ TEST_F(KnownFilesTest, NonsenseIsRefused) {
   EXPECT_FALSE(files_.MapsOf(overlapping).has_value());
 }
 
-TEST_F(KnownFilesTest, ACollectorIsLookedAtEachTime) {
+TEST_F(KnownFilesTest, AMappedCollectorIsInspectedEachTime) {
   const auto window = RemoteAddress(reinterpret_cast<uint64_t>(&Window));
   std::string collector;
   for (const Mapping& mapping : maps_->mappings()) {

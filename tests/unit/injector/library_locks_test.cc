@@ -1,4 +1,4 @@
-#include "injector/library_locks.h"
+#include "injector/blocked_thread.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(LibraryLocks, DataOfTheCLibraryAndTheLoader) {
   EXPECT_FALSE(is_lock(0x7f0000601100)) << "no memory";
 }
 
-TEST(LibraryLocks, NothingButMemoryOfNoFile) {
+TEST(LibraryLocks, AnonymousMemoryAloneHasNoLock) {
   const Maps maps = Parsed("7f0000201000-7f0000202000 rw-p 00000000 00:00 0 \n");
   EXPECT_FALSE(IsLibraryLock(maps, RemoteAddress(0x7f0000201100)));
 }
@@ -55,7 +55,7 @@ TEST(LibraryLocks, OfThisProcess) {
   };
   void* const libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(libc, nullptr);
-  // Some variable of it, in the library itself.
+  // A variable of libc, in the library's own data.
   EXPECT_TRUE(is_lock(dlsym(libc, "_IO_2_1_stdout_")));
   dlclose(libc);
   int on_stack = 0;
@@ -64,7 +64,7 @@ TEST(LibraryLocks, OfThisProcess) {
   EXPECT_FALSE(is_lock(&here));
 }
 
-// Another thread's arena: its heap begins with the arena's address.
+// The arena of another thread: its heap begins with the arena's address.
 TEST(LibraryLocks, AnArena) {
   constexpr uintptr_t kHeapBytes = 64 << 20;
   uintptr_t arena = 0;

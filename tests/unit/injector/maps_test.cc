@@ -104,7 +104,7 @@ TEST(MapsTest, ReadsItsOwnProcess) {
   EXPECT_TRUE(absl::IsNotFound(Maps::Read(999999999).status()));
 }
 
-// Both ways of asking the kernel give the same answer.
+// Both ways to query the kernel give the same answer.
 TEST(MapsTest, QueriesAgreeWithTheText) {
   void* block =
       mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// Filters as the kernel would run them, and what they mean for a load.
+// Seccomp filters run as by the kernel, and what they mean for loading the collector.
 #include "injector/seccomp_filter.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ bool IsRefused(const SeccompProgram& program) {
   return !RunSeccompProgram(program, Call(SYS_read), &steps).ok();
 }
 
-// Answers `action` at one call, and allows the others.
+// A program that returns `action` for one call, and allows the others.
 SeccompProgram At(int number, uint32_t action) {
   return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
@@ -84,7 +84,7 @@ TEST(SeccompProgramTest, Computes) {
                         BPF_STMT(BPF_RET | BPF_A, 0)}),
               o.result)
         << o.code;
-    // The same with the other register.
+    // The same with an operand in the other register.
     EXPECT_EQ(
         ResultOf({BPF_STMT(BPF_LDX | BPF_IMM, o.k), BPF_STMT(BPF_LD | BPF_IMM, o.a),
                   BPF_STMT(static_cast<uint16_t>(BPF_ALU | o.code | BPF_X), 0),
@@ -131,7 +131,7 @@ TEST(SeccompProgramTest, Jumps) {
             9u);
 }
 
-TEST(SeccompProgramTest, WhatIsNoFilterIsRefused) {
+TEST(SeccompProgramTest, InvalidProgramsAreRefused) {
   const sock_filter end = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   EXPECT_TRUE(IsRefused({}));
   EXPECT_TRUE(IsRefused(SeccompProgram(BPF_MAXINSNS + 1, end)));
@@ -151,7 +151,7 @@ TEST(SeccompProgramTest, WhatIsNoFilterIsRefused) {
   }
   // Jumps beyond the end.
   EXPECT_TRUE(IsRefused({BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 255, 255), end}));
-  // A program that is longer than what is left.
+  // A program with more steps than are left.
   size_t steps = 3;
   SeccompProgram long_one(10, BPF_STMT(BPF_LD | BPF_IMM, 1));
   long_one.push_back(end);
@@ -214,7 +214,7 @@ TEST(SeccompFiltersTest, OnlyWhatWouldEndTheProcessIsRefused) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     EXPECT_NE(refused(program), "") << how;
   }
-  // glibc's answer to an error is the end of the process, if the first thread has them.
+  // If the first thread has rseq, glibc ends the process when the call fails.
   for (uint32_t action : {SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | ENOSYS}) {
     const SeccompProgram program = At(SYS_rseq, action);
     EXPECT_EQ(refused(program), "");
@@ -222,31 +222,39 @@ TEST(SeccompFiltersTest, OnlyWhatWouldEndTheProcessIsRefused) {
                                      /*has_rseq=*/true)
                      .ok());
   }
-  // What the load does not need.
+  // Calls that the load does not need.
   EXPECT_EQ(refused(At(SYS_execve, SECCOMP_RET_KILL_PROCESS)), "");
   EXPECT_EQ(refused(At(SYS_socket, SECCOMP_RET_KILL_PROCESS)), "");
   EXPECT_NE(refused(At(SYS_socket, SECCOMP_RET_KILL_PROCESS), StubKind::kByDescriptor),
             "");
   EXPECT_EQ(CheckSeccompFilters({}, StubKind::kByPath).ok(), true);
-  // Whoever has filters that take forever is not attached to.
+  // A process whose filters take too many steps is not attached to.
   const SeccompProgram slow(BPF_MAXINSNS, BPF_STMT(BPF_LD | BPF_IMM, 1));
   EXPECT_FALSE(
       CheckSeccompFilters(std::vector<SeccompProgram>(64, slow), StubKind::kByPath)
           .ok());
 }
 
-TEST(SeccompFiltersTest, FiltersAreReadToTheLast) {
-  const auto check = [](std::vector<SeccompProgram> filters, int at_end) {
+TEST(SeccompFiltersTest, AllFiltersAreRead) {
+  const auto check = [](std::vector<SeccompProgram> filters, int at_end,
+                        bool has_filters = true) {
     return CheckSeccompOfThread(
         [&](uint32_t index, SeccompProgram* program) {
           if (index >= filters.size()) return at_end;
           *program = filters[index];
           return 0;
         },
-        StubKind::kByPath);
+        [has_filters] { return has_filters; }, StubKind::kByPath);
   };
   EXPECT_TRUE(check({}, EINVAL).ok()) << "no filters";
-  EXPECT_TRUE(check({}, EACCES).ok()) << "not permitted";
+  for (const int error : {EACCES, EIO, E2BIG, EMEDIUMTYPE}) {
+    EXPECT_TRUE(check({}, error, /*has_filters=*/false).ok()) << error;
+    const StepResult unreadable = check({}, error);
+    ASSERT_FALSE(unreadable.ok()) << error;
+    EXPECT_EQ(unreadable.failure().reason, AttachReason::kSeccompFilter);
+    EXPECT_EQ(unreadable.failure().error, error);
+  }
+  EXPECT_FALSE(check({At(SYS_mmap, SECCOMP_RET_ALLOW)}, EACCES).ok());
   EXPECT_TRUE(check({At(SYS_mmap, SECCOMP_RET_ALLOW)}, ENOENT).ok());
   EXPECT_FALSE(
       check({At(SYS_mmap, SECCOMP_RET_ALLOW), At(SYS_openat, SECCOMP_RET_KILL_PROCESS)},

@@ -1,6 +1,6 @@
-// The stub on a processor with a shadow stack (CET): each return must go where the call
-// before it has said, or the process is killed. No machine of the tests has one, so a
-// child executes the stub one instruction at a time, and calls and returns are
+// The stub on a processor with a shadow stack (CET): each return must go to the address
+// that its call has stored, or the process is killed. No machine of the tests has one,
+// so a child executes the stub one instruction at a time, and calls and returns are
 // compared.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 namespace rocattach {
 namespace {
 
-// What the stub calls, in place of the target's functions.
+// The functions that the stub calls, in place of the target's.
 int Zero() {
   return 0;
 }
@@ -40,7 +40,7 @@ void* Open() {
 void* Symbol() {
   return reinterpret_cast<void*>(Start);
 }
-// Where the interrupted thread continues; it is not executed.
+// The address at which the interrupted thread continues; it is not executed.
 void Continue() {
   _exit(3);
 }
@@ -65,7 +65,7 @@ std::string TheStub(StubKind kind) {
   return stub.ok() ? *stub : "";
 }
 
-// A process that is stopped, with the stub at `code`.
+// A stopped process, about to execute the stub at `code`.
 class SteppedChild {
  public:
   explicit SteppedChild(const void* code) : pid_(fork()) {
@@ -109,7 +109,7 @@ class SteppedChild {
 
 enum class Flow { kNone, kCall, kReturn };
 
-// Of the instruction that begins with these eight bytes (Intel SDM volume 2).
+// Classifies the instruction that begins with these eight bytes (Intel SDM volume 2).
 Flow FlowOf(uint64_t word) {
   uint8_t bytes[8];
   memcpy(bytes, &word, sizeof(bytes));

@@ -29,7 +29,7 @@ StubSpec GoodPlan() {
   return plan;
 }
 
-// The place in the built stub to which a rip-relative operand points, for the
+// The offset in the built stub to which a rip-relative operand points, for the
 // instruction whose opcode bytes are `opcode` (the displacement follows them).
 size_t OperandOf(const std::string& stub, const std::string& opcode, int which = 0) {
   size_t at = stub.find(opcode);
@@ -72,7 +72,7 @@ TEST_P(StubKindTest, InstructionsReachTheirParameters) {
   const std::string call("\xff\x15", 2), jump("\xff\x25", 2), push("\xff\x35", 2);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, push)), 0x1111111111111111u);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, jump)), 0x1111111111111111u);
-  // Behind the call that ends instead of beginning again.
+  // The address behind the system call, if it ends instead of beginning again.
   EXPECT_EQ(WordAt(stub, OperandOf(stub, jump, 1)), 0x1111111111111113u);
   // errno; try, try, unlock; unlock; dlopen, dlsym, dlerror; unlock.
   const uint64_t called[] = {
@@ -126,7 +126,7 @@ TEST_P(StubKindTest, InstructionsReachTheirParameters) {
                ROCATTACH_COLLECTOR_START);
 }
 
-// The two bytes in front of this place are a system call.
+// The two bytes before each of these offsets are a system call.
 TEST(StubTest, TheServiceKnowsWhenTheSocketIsThere) {
   StubSpec plan = GoodPlan();
   plan.kind = StubKind::kByDescriptor;
@@ -150,7 +150,7 @@ TEST(StubTest, EachSocketHasANameAndAKeyOfItsOwn) {
   EXPECT_EQ(bytes, 3 + one->name.size());
 }
 
-TEST(StubTest, LeavesTheFaultsAndGlibcsSetuidOpen) {
+TEST(StubTest, DoesNotBlockFaultsAndGlibcsSetuidSignal) {
   auto built = BuildStub(GoodPlan());
   ASSERT_TRUE(built.ok());
   uint64_t mask = WordAt(*built, OperandOf(*built, std::string("\x48\x8d\x35", 3), 0));
@@ -177,7 +177,7 @@ TEST_P(StubKindTest, KnowsWhichHandlersEndTheCall) {
   }
 }
 
-TEST(StubTest, RefusesWhatWouldCrash) {
+TEST(StubTest, RefusesPlansThatWouldCrash) {
   StubSpec plan = GoodPlan();
   plan.return_ip = RemoteAddress();
   EXPECT_FALSE(BuildStub(plan).ok());
@@ -210,7 +210,7 @@ TEST(StubTest, XstateSizeIsPlausible) {
   ASSERT_NE(bytes, 0u) << "no XSAVE here";
   EXPECT_GE(bytes, 512u + 64u);
   EXPECT_LE(bytes, 64u * 1024u);
-  // On its own stack it leaves most for what it calls.
+  // Most of the stub's own stack is left for the functions that it calls.
   EXPECT_LT(bytes, uint32_t{STUB_STACK_BYTES - STUB_STACK_GUARD} / 2);
 }
 
@@ -240,14 +240,14 @@ TEST(CodeCaveTest, TheRoomBeginsBehindTheLastUsedByte) {
   std::string tail(4096 - 100, '\0');
   EXPECT_EQ(FreeBytesBegin(tail), tail.size() % 16);
   tail[500] = 1;
-  // Aligned as the page's end is: 3996 - 3488.
+  // Aligned like the end of the page: 3996 - 3488.
   EXPECT_EQ(FreeBytesBegin(tail), 508u);
   EXPECT_EQ((tail.size() - FreeBytesBegin(tail)) % 16, 0u);
   tail.back() = 1;
   EXPECT_EQ(FreeBytesBegin(tail), tail.size());
 }
 
-// A stub that is in the room already is not taken for free.
+// The bytes of a stub that is there already do not count as free.
 TEST(CodeCaveTest, AStubFillsItsRoomToTheEnd) {
   StubSpec plan = GoodPlan();
   auto built = BuildStub(plan);

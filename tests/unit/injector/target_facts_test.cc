@@ -1,4 +1,4 @@
-// What is read about a target: its status, its libraries, its mappings.
+// Facts that are read about a target: its status, its libraries, its mappings.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ TEST(ThreadStatusTest, TakesTheFieldsThatDecide) {
   EXPECT_EQ(status.blocked, 1ull << 63);
 }
 
-TEST(ThreadStatusTest, GarbageIsNobody) {
+TEST(ThreadStatusTest, GarbageIsNoUser) {
   ThreadStatus status = ParseThreadStatus("Uid:\tx\n\n::\nState\nState:\nSeccomp: y\n");
   EXPECT_EQ(status.state, '?');
   EXPECT_EQ(status.file_uid, UINT32_MAX);
@@ -60,12 +60,12 @@ class FilesystemViewCacheTest : public testing::Test {
     close(fd);
     ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
   }
-  // Not below a directory that only root may search.
+  // It must not be below a directory that only root may search.
   const testing_support::ExecutableDirectory directory_;
   const std::string file_ = directory_ / "collector.so";
 };
 
-TEST_F(FilesystemViewCacheTest, SaysYesOnlyWhereEverybodyMay) {
+TEST_F(FilesystemViewCacheTest, AcceptsOnlyFilesThatEverybodyMayLoad) {
   FilesystemViewCache cache;
   EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0640), 0);
@@ -76,7 +76,7 @@ TEST_F(FilesystemViewCacheTest, SaysYesOnlyWhereEverybodyMay) {
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ / "none.so", {}));
 }
 
-TEST_F(FilesystemViewCacheTest, AnotherFileAtThePathIsNotTheOne) {
+TEST_F(FilesystemViewCacheTest, AnotherFileAtThePathIsRejected) {
   struct stat info;
   ASSERT_EQ(stat(file_.c_str(), &info), 0);
   FileIdentity file = FileIdentity::Of(info);
@@ -159,7 +159,7 @@ TEST(LibraryFactsTest, BiasComesFromTheSegmentThatIsMapped) {
   auto bias = LoadBias(facts, mapping);
   ASSERT_TRUE(bias.ok()) << bias.status();
   EXPECT_EQ(*bias, 0x7f0000000000u);
-  // The second half, after mprotect has split it.
+  // The second half of the segment, after mprotect has split it.
   mapping.start = RemoteAddress(0x7f0000202000);
   mapping.offset = 0x2000;
   bias = LoadBias(facts, mapping);
@@ -201,7 +201,7 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
             AttachReason::kTranslated);
 }
 
-// As /proc/PID/maps has them on x86-64 (GCC 12, LLVM 14).
+// Mappings as in /proc/PID/maps on x86-64 (GCC 12, LLVM 14).
 TEST(TargetChecksTest, MappingsTellASanitizer) {
   auto accepts = [](const std::string& text) {
     auto maps = Maps::Parse(text);
@@ -213,13 +213,13 @@ TEST(TargetChecksTest, MappingsTellASanitizer) {
   EXPECT_FALSE(accepts("300000000000-340000000000 rw-p 0 00:00 0\n"));
   EXPECT_FALSE(accepts("2008fff7000-10007fff8000 rw-p 0 00:00 0\n"));
   EXPECT_FALSE(accepts("10000000000-100000000000 rw-p 0 00:00 0\n"));
-  // Reserved, not used; a large heap; a file.
+  // Reserved and not used; a large heap; a file.
   EXPECT_TRUE(accepts("340000000000-550000000000 ---p 0 00:00 0\n"));
   EXPECT_TRUE(accepts("10000000000-18000000000 rw-p 0 00:00 0\n"));
   EXPECT_TRUE(accepts("300000000000-340000000000 rw-p 0 00:01 7 /srv/file\n"));
 }
 
-// This process as a target that has mapped a control block.
+// This process, as a target that has mapped a control block.
 class MappedCollectorTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -269,7 +269,7 @@ TEST_F(MappedCollectorTest, OwnInheritedAndNone) {
        {std::tuple(ROCATTACH_STATE_ARMED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, true),
         {ROCATTACH_STATE_UNLOADED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, false},
         {ROCATTACH_STATE_LOADED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, false},
-        // Armed by its next call, which has not come yet.
+        // It is armed by its next call, which has not come yet.
         {ROCATTACH_STATE_LOADED, ROCATTACH_ENTRY_PATH_LATE, true}}) {
     state_ = state;
     control_->entry = entry;
@@ -279,17 +279,17 @@ TEST_F(MappedCollectorTest, OwnInheritedAndNone) {
     EXPECT_EQ(inherited->runtime_was_open, open) << state;
     EXPECT_EQ(inherited->owner, getpid() + 1);
   }
-  // An address that leads nowhere.
+  // An address that is not mapped.
   state_ = ROCATTACH_STATE_ARMED;
   control_->state_address = 8;
   EXPECT_FALSE(Find()->runtime_was_open);
 
-  // A child in a PID namespace of its own may have its parent's number.
+  // A child in a PID namespace of its own may have the same process ID as its parent.
   control_->pid = getpid();
   control_->window_id = 1;
   EXPECT_TRUE(Find()->inherited);
 
-  // What another version has written counts as the process's own.
+  // Memory that another version has written counts as the process's own.
   control_->version = ROCATTACH_SHM_VERSION - 1;
   EXPECT_FALSE(Find()->inherited);
   munmap(control_, kBytes);

@@ -19,7 +19,7 @@ constexpr uint64_t kMsec = 1'000'000;
 
 class TraceeTest : public testing::Test {
  protected:
-  // The gate stays in use: tracees pass it again when they go.
+  // The gate outlives each test: tracees pass it again when they are destroyed.
   void SetUp() override {
     gate_.tracees = 0;
     Tracee::UseGate(&gate_);
@@ -56,7 +56,7 @@ TEST_F(TraceeTest, AStopThatComesAtOnceNeedsNoAlarm) {
   EXPECT_EQ(gate_.tracees, 0u);
 }
 
-TEST_F(TraceeTest, AThreadOnOurProcessorIsWaitedForAsleep) {
+TEST_F(TraceeTest, TheTracerSleepsIfTheThreadNeedsItsProcessor) {
   calls_.Plan(50'000, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
   SeizeAndInterrupt();
   ASSERT_TRUE(Wait(100, /*shares_cpu=*/true).ok());
@@ -129,7 +129,7 @@ TEST_F(TraceeTest, AThreadThatIsNoTraceeAnyMoreIsGone) {
   EXPECT_EQ(result.failure().error, ECHILD);
 }
 
-// Signals end a blocking wait without a status (EINTR): it goes on until the deadline.
+// Signals end a blocking wait without a status (EINTR): it continues to the deadline.
 TEST_F(TraceeTest, InterruptedWaitsGoOnUntilTheDeadline) {
   SeizeAndInterrupt();
   const StepResult result = Wait(100);
@@ -233,7 +233,7 @@ TEST_F(TraceeTest, CodeOf32BitsIsNotSupported) {
   EXPECT_EQ(result.failure().reason, AttachReason::kUnsupported);
 }
 
-TEST_F(TraceeTest, DispatchedSystemCallsAreTold) {
+TEST_F(TraceeTest, DispatchedSystemCallsAreReported) {
   calls_.Plan(1'000, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
   SeizeAndInterrupt();
   ASSERT_TRUE(Wait(100).ok());
@@ -268,7 +268,7 @@ TEST_F(TraceeTest, ASeizeThatFailsSaysWhy) {
   result = tracee_.Seize(kPid, kTid);
   EXPECT_EQ(result.failure().reason, AttachReason::kAlreadyTraced);
   EXPECT_EQ(result.failure().error, EPERM);
-  // A policy, of a capability or a security module: denial_test.cc has which.
+  // A policy on capabilities, or a security module: denial_test.cc tells them apart.
   calls_.thread_status->tracer = 0;
   for (int error : {EPERM, EACCES}) {
     calls_.seize_error = error;
@@ -289,7 +289,7 @@ TEST_F(TraceeTest, AThreadThatATracerHasJustLetGoIsSeized) {
   calls_.Plan(0, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
 }
 
-TEST_F(TraceeTest, NobodyIsSeizedWhileTheGateIsClosed) {
+TEST_F(TraceeTest, NoThreadIsSeizedWhileTheGateIsClosed) {
   gate_.closed = 1;
   const StepResult result = tracee_.Seize(kPid, kTid);
   gate_.closed = 0;
@@ -307,7 +307,7 @@ TEST_F(TraceeTest, KeepDeliversSignalsAndLetsStopsLast) {
   calls_.Plan(0, WaitStatus::GroupStop(SIGTSTP));
   EXPECT_EQ(tracee_.Keep(), Tracee::Seen::kRunning);
   EXPECT_EQ(calls_.listens, 1);
-  // The same signal from a process is not the stop that the kernel side asks for.
+  // The same signal, sent by a process, is not the stop that the kernel side asks for.
   calls_.Plan(0, WaitStatus::SignalStop(ROCATTACH_STOP_SIGNAL));
   EXPECT_EQ(tracee_.Keep(), Tracee::Seen::kRunning);
   EXPECT_EQ(calls_.continued, (std::vector<int>{SIGTERM, ROCATTACH_STOP_SIGNAL}));
@@ -357,7 +357,7 @@ TEST_F(TraceeTest, AReleaseByTheEndOfTheTracerAsksForNoStop) {
   EXPECT_EQ(gate_.tracees, 0u);
 }
 
-// It is kept stopped; then it is killed.
+// The thread is kept stopped, and is then killed.
 TEST_F(TraceeTest, TheEndOfAStoppedThreadIsNoticedAndCollected) {
   calls_.Plan(0, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
   calls_.Plan(kMsec, WaitStatus::Signalled(SIGKILL));
@@ -397,7 +397,7 @@ TEST_F(TraceeTest, AHeldThreadThatIsResumedIsSeizedAgain) {
   EXPECT_EQ(calls_.interrupts, 1);
 }
 
-// The way to a system call, from a stop.
+// Runs a thread from a stop to a system call.
 class TraceeRunTest : public TraceeTest {
  protected:
   void SetUp() override {
@@ -434,7 +434,7 @@ TEST_F(TraceeRunTest, SignalsAreDeliveredOnTheWay) {
   EXPECT_EQ(calls_.detached, std::vector<int>{0});
 }
 
-// The thread had stopped for a signal before.
+// The thread had stopped for a signal before the requested stop.
 TEST_F(TraceeRunTest, TheStopThatWasRequestedIsPassed) {
   calls_.stops = {WaitStatus::PtraceEvent(PTRACE_EVENT_STOP),
                   WaitStatus::SystemCallStop()};
@@ -465,7 +465,7 @@ TEST_F(TraceeRunTest, AThreadThatMakesNoCallIsReleased) {
   EXPECT_EQ(gate_.tracees, 0u);
 }
 
-TEST_F(TraceeRunTest, SignalsWithoutEndDoNotKeepTheService) {
+TEST_F(TraceeRunTest, EndlessSignalsDoNotDelayTheService) {
   calls_.stops.assign(100'000, WaitStatus::SignalStop(SIGALRM));
   StepResult result = Run(1);
   ASSERT_FALSE(result.ok());
@@ -474,14 +474,14 @@ TEST_F(TraceeRunTest, SignalsWithoutEndDoNotKeepTheService) {
   EXPECT_EQ(calls_.detached, std::vector<int>{SIGALRM});
 }
 
-TEST_F(TraceeRunTest, TheEndOnTheWayIsReported) {
+TEST_F(TraceeRunTest, AnExitOnTheWayIsReported) {
   calls_.stops = {WaitStatus::Signalled(SIGKILL)};
   StepResult result = Run(100);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.failure().reason, AttachReason::kTargetExited);
 }
 
-// Without the option, the end of the service would be a SIGTRAP for the thread.
+// Without the option, the service's end would cause a SIGTRAP in the thread.
 TEST_F(TraceeRunTest, NothingRunsWithoutTheOption) {
   calls_.options_error = EIO;
   EXPECT_FALSE(Run(100).ok());

@@ -31,7 +31,7 @@ TEST(TranslationTest, ANativeProgramExecutesItsLibraries) {
   EXPECT_EQ(HowOfThisProcess(), "");
 }
 
-// The kernel gives a loader that is run as a program no other loader.
+// If a loader is run as a program, the kernel does not load another one for it.
 TEST(TranslationTest, AProgramThatIsStartedByTheLoaderIsNative) {
   const char* loader = "/lib64/ld-linux-x86-64.so.2";
   int input[2], output[2];
@@ -44,7 +44,7 @@ TEST(TranslationTest, AProgramThatIsStartedByTheLoaderIsNative) {
     execl(loader, loader, "/bin/cat", nullptr);
     _exit(127);
   }
-  // It copies this when it has been loaded, and waits for more.
+  // cat copies this byte once it is loaded, and waits for more.
   ASSERT_EQ(write(input[1], "x", 1), 1);
   char byte;
   ASSERT_EQ(read(output[0], &byte, 1), 1);
@@ -57,7 +57,7 @@ TEST(TranslationTest, AProgramThatIsStartedByTheLoaderIsNative) {
   for (int fd : {input[0], input[1], output[0], output[1]}) close(fd);
 }
 
-// This program, which no loader has mapped from there, as a loader would map it.
+// A copy of this program, which the test maps as a loader would, but no loader has.
 class MappedProgramTest : public testing::Test {
  protected:
   void SetUp() override {

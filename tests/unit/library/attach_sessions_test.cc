@@ -1,4 +1,4 @@
-// The life of sessions, with scripts in place of the program that records.
+// The life of sessions, with shell scripts in place of the recording program.
 #include "userspace/library/attach_sessions.h"
 
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/places.h"
 
 namespace rocattach {
@@ -32,7 +33,7 @@ constexpr rocattach_status_t kNotSupported = ROCATTACH_STATUS_ERROR_NOT_SUPPORTE
 constexpr rocattach_status_t kNotFound =
     ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND;
 
-// $pid is what the program was asked for. `wait_for_end` returns at SIGTERM.
+// $pid is the requested process. `wait_for_end` returns at SIGTERM.
 constexpr char kHead[] = R"(#!/bin/sh
 echo "$$ $*" >>"$0.log"
 for word; do case $word in --pid=*) pid=${word#--pid=} ;; esac; done
@@ -75,7 +76,7 @@ class AttachSessionsTest : public testing::Test {
     sleepers_.push_back(pid);
     return pid;
   }
-  // The program does this from now on.
+  // From now on the recording program runs this script.
   void Record(const std::string& script) {
     const std::string path = directory_.path() + "/recorder";
     std::ofstream(path) << kHead << script << "\n";
@@ -92,7 +93,7 @@ class AttachSessionsTest : public testing::Test {
     return log.empty() ? -1
                        : atoi(log.substr(log.rfind('\n', log.size() - 2) + 1).c_str());
   }
-  // Init reaps it in its own time.
+  // A zombie does not count: init reaps it a little later.
   bool RecorderRuns() const {
     const pid_t pid = Recorder();
     if (pid <= 0) return false;
@@ -178,7 +179,7 @@ TEST_F(AttachSessionsTest, AProgramThatFailsOrIsMissing) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("what is this"));
   setenv("ROCATTACH_PROGRAM", "/nonexistent", 1);
   EXPECT_EQ(sessions_.Attach(target_, false), kError);
-  // Found, and not executable as a program.
+  // The program is found, but cannot be executed.
   std::ofstream(directory_.path() + "/text") << "\x7f"
                                                 "ELF";
   chmod((directory_.path() + "/text").c_str(), 0755);
@@ -214,7 +215,7 @@ TEST_F(AttachSessionsTest, GarbledOutputIsPassedOver) {
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
 }
 
-TEST_F(AttachSessionsTest, AnAnswerAboutAnotherProcessIsNone) {
+TEST_F(AttachSessionsTest, AnAnswerAboutAnotherProcessIsIgnored) {
   Record("attached 1; attached -5; ready; wait_for_end; end");
   EXPECT_EQ(sessions_.Attach(target_, false), kError);
 }
@@ -229,7 +230,7 @@ TEST_F(AttachSessionsTest, AnIncompleteFileIsAnError) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("disk full"));
 }
 
-// What of a conversion is missing is said by the converter.
+// The converter says which part of the output is missing.
 TEST_F(AttachSessionsTest, AnOutputThatWasNotWrittenIsAnErrorThatNamesIt) {
   Record(
       "attached $pid; ready; wait_for_end; echo 'out.csv exists already' >&2;"
@@ -243,7 +244,7 @@ TEST_F(AttachSessionsTest, AnOutputThatWasNotWrittenIsAnErrorThatNamesIt) {
   EXPECT_THAT(said, HasSubstr("out.csv exists already"));
 }
 
-TEST_F(AttachSessionsTest, WhereNothingWasAttachedToNothingWasRecorded) {
+TEST_F(AttachSessionsTest, WithoutAnAttachNothingIsRecorded) {
   Record("refused $pid no-runtime; end");
   setenv("ROCATTACH_LOG_LEVEL", "info", 1);
   testing::internal::CaptureStderr();
@@ -256,11 +257,11 @@ TEST_F(AttachSessionsTest, WhereNothingWasAttachedToNothingWasRecorded) {
 TEST_F(AttachSessionsTest, ARecordingThatEndsWithItsTarget) {
   Record("attached $pid; ready; end");
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
-  while (RecorderRuns()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  testing_support::Await([&] { return !RecorderRuns(); }, "the end of the recorder");
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
-  // Without a detach, it is in nobody's way.
+  // Even without a detach, it does not prevent the next session.
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
-  while (RecorderRuns()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  testing_support::Await([&] { return !RecorderRuns(); }, "the end of the recorder");
   RecordNormally();
   EXPECT_EQ(sessions_.Attach(target_, false), kSuccess);
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
@@ -276,7 +277,7 @@ TEST_F(AttachSessionsTest, Trees) {
   EXPECT_EQ(sessions_.DetachTree(other_), kInvalid);
   EXPECT_EQ(sessions_.DetachTree(target_), kSuccess);
   EXPECT_EQ(sessions_.DetachTree(target_), kInvalid);
-  // Without the runtime: left out, and no error.
+  // A process without the runtime is left out, which is no error.
   Record("attached $pid; refused " + other + " no-runtime; ready; wait_for_end; end");
   ASSERT_EQ(sessions_.Attach(target_, true), kSuccess);
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
@@ -284,19 +285,19 @@ TEST_F(AttachSessionsTest, Trees) {
   Record("attached $pid; refused " + other + " stop-timeout; ready; wait_for_end; end");
   EXPECT_EQ(sessions_.Attach(target_, true), ROCATTACH_STATUS_ERROR_PTRACE_ERROR);
   EXPECT_EQ(sessions_.DetachTree(target_), kSuccess);
-  // Not without the root.
+  // If the root is refused, the attach fails.
   Record("refused $pid no-runtime; attached " + other + "; ready; wait_for_end; end");
   EXPECT_EQ(sessions_.Attach(target_, true), kError);
   EXPECT_FALSE(RecorderRuns());
   EXPECT_EQ(sessions_.DetachTree(target_), kInvalid);
-  // A session that is none of a tree.
+  // A session that is not one of a tree.
   RecordNormally();
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
   EXPECT_EQ(sessions_.DetachTree(target_), kInvalid);
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
 }
 
-TEST_F(AttachSessionsTest, TheHostsSignalsAndWaitsAreItsOwn) {
+TEST_F(AttachSessionsTest, TheHostsSignalsAndWaitsAreNotAffected) {
   static volatile sig_atomic_t children;
   children = 0;
   struct sigaction count = {}, before;
@@ -327,7 +328,7 @@ TEST_F(AttachSessionsTest, ASubreaperKeepsNoZombie) {
   }
 }
 
-// A daemon closes everything, and its own files get the numbers.
+// A daemon closes all its descriptors, and files that it opens get their numbers.
 TEST_F(AttachSessionsTest, TheHostClosesItsDescriptors) {
   RecordNormally();
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
@@ -378,8 +379,8 @@ TEST_F(AttachSessionsTest, StandardDescriptorsMayBeClosed) {
   EXPECT_EQ(detached, kSuccess);
 }
 
-// That is what it waits for: nothing that is inherited or closed changes it.
-TEST_F(AttachSessionsTest, TheRecordersInputIsTheLifeOfTheHost) {
+// The recorder waits for the end of this input. Nothing inherited or closed changes it.
+TEST_F(AttachSessionsTest, TheRecordersInputIsAPidfdOfTheHost) {
   RecordNormally();
   ASSERT_EQ(sessions_.Attach(target_, false), kSuccess);
   std::ifstream file("/proc/" + std::to_string(Recorder()) + "/fdinfo/0");
@@ -402,7 +403,7 @@ TEST_F(AttachSessionsTest, ThreadsAttachAtTheSameTime) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(AttachSessionsTest, OfTwoThreadsOneAttaches) {
+TEST_F(AttachSessionsTest, OnlyOneOfTwoThreadsAttaches) {
   Record("sleep 0.3; attached $pid; ready; wait_for_end; end");
   rocattach_status_t status[2];
   std::thread first([&] { status[0] = sessions_.Attach(target_, false); });
@@ -432,7 +433,7 @@ TEST_F(AttachSessionsTest, AChildOfAForkHasNoSessions) {
   EXPECT_EQ(sessions_.Detach(target_), kSuccess);
 }
 
-TEST_F(AttachSessionsTest, WhatTheProgramIsGiven) {
+TEST_F(AttachSessionsTest, TheProgramGetsOptionsAndACleanEnvironment) {
   setenv("ROCPROF_OUTPUT_PATH", "/some where", 1);
   setenv("ROCPROF_ATTACH_PID", "1", 1);
   setenv("LD_PRELOAD_TEST", "x", 1);
@@ -450,7 +451,7 @@ TEST_F(AttachSessionsTest, WhatTheProgramIsGiven) {
   unsetenv("ROCPROF_ATTACH_PID");
 }
 
-// Whether the process can load them is for the recorder to find out.
+// The recorder finds out whether the process can load the libraries.
 TEST_F(AttachSessionsTest, ForeignToolLibraries) {
   const std::string words = directory_.path() + "/words";
   Record("echo \"$*\" >'" + words + "'; env >'" + words +

@@ -83,7 +83,7 @@ TEST(AttachSettingsTest, Counters) {
       ElementsAre("--pmc=A"));
 }
 
-TEST(AttachSettingsTest, AFilterHasSomethingThatItAppliesTo) {
+TEST(AttachSettingsTest, AFilterImpliesATraceThatItAppliesTo) {
   EXPECT_THAT(Read({{"ROCPROF_KERNEL_FILTER_INCLUDE_REGEX", "After"}}).options,
               ElementsAre("--kernel-include-regex=After", "--kernel-trace"));
   EXPECT_THAT(Read({{"ROCPROF_KERNEL_FILTER_RANGE", "[1-3]"},
@@ -129,12 +129,12 @@ TEST(AttachSettingsTest, ToolLibraries) {
   EXPECT_THAT(others("/x/librocprofiler-sdk-rocattach.so.1"), IsEmpty());
   EXPECT_THAT(others("a.so::/b/librocattach.so:/c/d.so:"),
               ElementsAre("a.so", "/c/d.so"));
-  // Similar is not the same.
+  // Similar names are not the same.
   EXPECT_THAT(others("librocattach.sox:my-librocattach.so"),
               ElementsAre("librocattach.sox", "my-librocattach.so"));
 }
 
-TEST(AttachSettingsTest, ADurationIsWhatTheProgramCalls) {
+TEST(AttachSettingsTest, TheDurationIsReadFromOurVariable) {
   EXPECT_EQ(Read({}).duration_msec, 0u);
   EXPECT_EQ(Read({{"ROCATTACH_DURATION_MSEC", "1500"}}).duration_msec, 1500u);
   EXPECT_EQ(Read({{"ROCATTACH_DURATION_MSEC", "soon"}}).duration_msec, 0u);
@@ -157,7 +157,7 @@ TEST(AttachSettingsTest, Formats) {
       Read({{"ROCPROF_OUTPUT_FORMAT", "CSV,rocpd;OTF2 csv"}});
   EXPECT_THAT(several.options, ElementsAre("--output-format=csv,rocpd"));
   EXPECT_THAT(several.ignored, ElementsAre("ROCPROF_OUTPUT_FORMAT=OTF2"));
-  // Not one of ROCm's, whose variable this is.
+  // pprof is not one of ROCm's formats, and the variable is ROCm's.
   EXPECT_THAT(Read({{"ROCPROF_OUTPUT_FORMAT", "pprof"}}).options, IsEmpty());
   EXPECT_THAT(Read({{"ROCPROF_OUTPUT_FORMAT", ""}}).options, IsEmpty());
 }
@@ -172,7 +172,7 @@ TEST(AttachSettingsTest, Periods) {
       ElementsAre("--kernel-trace"));
 }
 
-TEST(AttachSettingsTest, WhatHasNoEffectIsNamed) {
+TEST(AttachSettingsTest, VariablesWithoutEffectAreNamed) {
   EXPECT_THAT(Read({{"ROCPROF_ROCJPEG_API_TRACE", "1"}, {"ROCPROF_KERNEL_RENAME", "0"}})
                   .ignored,
               ElementsAre("ROCPROF_ROCJPEG_API_TRACE"));

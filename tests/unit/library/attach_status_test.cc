@@ -1,4 +1,4 @@
-// What the library says about itself, through its exported functions.
+// The library's status values and version, through its exported functions.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -41,7 +41,7 @@ TEST(RecorderEventTest, ReadsWhatTheProgramPrints) {
             Kind::kSessionRefused);
 }
 
-TEST(RecorderEventTest, WhatIsNoEventIsRefused) {
+TEST(RecorderEventTest, LinesThatAreNoEventAreRefused) {
   for (const char* line :
        {"", " ", "rocattach: no", "{", "[]", "3", "null", "\"end\"",
         "{\"event\":\"end\"", "{\"event\":\"end\"} x", "\xff\xfe{}"}) {

@@ -1,4 +1,4 @@
-// What the C API of sessions refuses, and in which order it checks.
+// Calls that the C API of sessions refuses, and the order in which it checks.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -44,7 +44,7 @@ TEST_F(SessionsCApiTest, NullsAreRefusedInOrder) {
 }
 
 TEST_F(SessionsCApiTest, UnreadableDataIsCorruptedNotACrash) {
-  // A page that cannot be read, and a string that runs into it.
+  // A page that cannot be read, and a string that continues into it.
   char* pages = static_cast<char*>(
       mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(pages, MAP_FAILED);
@@ -172,7 +172,7 @@ TEST_F(SessionsCApiTest, PropertiesAreSetTogetherOrNotAtAll) {
   DispatchEvent event = {};
   event.for_timestamps = true;
   backend_->Dispatch(target_, event);
-  // Many times the interval of 1 ms: there is no event to wait for.
+  // Many times the interval of 1 ms, as there is no event to wait for.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_EQ(callbacks, 0) << "the first one has not been set";
   uint64_t dropped = 1;

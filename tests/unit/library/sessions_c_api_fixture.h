@@ -1,4 +1,4 @@
-// What tests of the C API of sessions share: an engine with made-up processes.
+// Shared by the tests of the C API of sessions: an engine with fake processes.
 #ifndef ROCATTACH_TESTS_UNIT_LIBRARY_SESSIONS_C_API_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_LIBRARY_SESSIONS_C_API_FIXTURE_H_
 
@@ -10,7 +10,7 @@
 
 #include "tests/unit/session/fake_backend.h"
 #include "userspace/library/rocattach_sessions.h"
-#include "userspace/library/sessions_c_api.h"
+#include "userspace/library/sessions_state.h"
 #include "userspace/session/target_runner.h"
 
 namespace rocattach {

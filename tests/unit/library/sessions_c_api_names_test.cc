@@ -1,4 +1,4 @@
-// Traces through the C API of sessions, and the names of what is in them.
+// Traces through the C API of sessions, and the names of what their records refer to.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -93,7 +93,7 @@ TEST_F(SessionsCApiTest, NumbersHaveNames) {
   EXPECT_EQ(sync_markers, texts);
 }
 
-// A domain that ROCProfiler does not have. Allocations have no record in this API.
+// RCCL is a domain that ROCProfiler does not have. Allocations have no record here.
 TEST_F(SessionsCApiTest, CallsOfRccl) {
   rocattach_tracer_activity_domain_t domain = ROCATTACH_ACTIVITY_DOMAIN_RCCL_API;
   rocattach_filter_data_t data = {};

@@ -3,15 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/library/sessions_c_api_fixture.h"
 #include "userspace/base/session_status.h"
 
@@ -57,8 +56,8 @@ TEST_F(SessionsCApiTest, LifeCycle) {
             ROCATTACH_SESSION_ERROR_SESSION_NOT_FOUND);
 }
 
-// Every call of a child, in a child: the number of the first that does not say what it
-// must, or 0.
+// Makes calls in a forked child. Returns the number of the first one without the
+// expected status, or 0.
 int CallsOfAChild(rocattach_session_id_t session, rocattach_filter_id_t filter,
                   rocattach_buffer_id_t buffer) {
   alarm(20);
@@ -204,13 +203,13 @@ TEST_F(SessionsCApiTest, FlushIntervalsDeliverByThemselves) {
   DispatchEvent event = {};
   event.for_timestamps = true;
   backend_->Dispatch(target_, event);
-  while (callbacks == 0) std::this_thread::yield();  // no call of ours delivers it
+  testing_support::Await([] { return callbacks != 0; }, "a callback without a call");
   ASSERT_EQ(rocattach_terminate_session(session), 0);
   EXPECT_EQ(seen_.size(), 1u);
 }
 
 TEST_F(SessionsCApiTest, DeviceProfiling) {
-  rocattach_finalize();  // it does not ask for initialize
+  rocattach_finalize();  // rocattach_initialize is not needed
   const char* names[] = {"SQ_WAVES", "GRBM_COUNT"};
   rocattach_session_id_t session = {};
   EXPECT_EQ(rocattach_device_profiling_session_create(names, 2, nullptr, 0, 0),
@@ -241,7 +240,7 @@ TEST_F(SessionsCApiTest, DeviceProfiling) {
 
 TEST_F(SessionsCApiTest, ABufferGrowsWhenItIsCreatedAgain) {
   const rocattach_session_id_t session = NewSession();
-  rocattach_buffer_id_t buffer = {0x1234};  // whatever stood there before
+  rocattach_buffer_id_t buffer = {0x1234};  // any earlier value
   ASSERT_EQ(rocattach_create_buffer(session, OnBuffer, 96, &buffer), 0);
   EXPECT_NE(buffer.value, 0x1234u);
   rocattach_filter_id_t filter = {};

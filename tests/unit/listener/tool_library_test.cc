@@ -34,7 +34,7 @@ TEST(ForeignTools, AreAllButOurs) {
 
 class FindToolLibraryTest : public testing::Test {
  protected:
-  // As a user who may read nothing that is not everybody's.
+  // Returns the message for a process whose user may only read what everybody may read.
   static std::string AsNobody(const std::string& path) {
     const pid_t child = fork();
     if (child == 0) {
@@ -57,7 +57,7 @@ class FindToolLibraryTest : public testing::Test {
   testing_support::TemporaryDirectory directory_;
 };
 
-TEST_F(FindToolLibraryTest, WhatIsNoToolIsNamed) {
+TEST_F(FindToolLibraryTest, LibrariesThatAreNoToolAreRefused) {
   const auto why = [](const std::string& path) {
     auto found = FindToolLibrary(getpid(), path, "/sdk.so");
     EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << path;
@@ -73,13 +73,13 @@ TEST_F(FindToolLibraryTest, WhatIsNoToolIsNamed) {
   EXPECT_THAT(why("libc.so.6"), HasSubstr("it has no rocprofiler_configure"));
 }
 
-TEST_F(FindToolLibraryTest, WhoMayReadItMatters) {
+TEST_F(FindToolLibraryTest, TheProcessMustBeAllowedToReadIt) {
   if (getuid() != 0) GTEST_SKIP() << "needs root";
   std::ofstream(directory_ / "tool.so") << "text";
   EXPECT_THAT(AsNobody(directory_ / "tool.so"), HasSubstr("user 65534"));
 }
 
-TEST(CheckLibraryNeeds, WhatIsThereIsFound) {
+TEST(CheckLibraryNeeds, LibrariesThatExistAreFound) {
   for (const char* library : {"/lib/x86_64-linux-gnu/libm.so.6",
                               "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"}) {
     if (access(library, R_OK) != 0) continue;

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/export/unzipped.h"
 #include "tests/unit/push/scripted_collector.h"
 
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing_support::ScriptedCollector;
 
 struct FakeSource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override {
     EXPECT_EQ(consumer, MetricsConsumer::kPush);
     NodeSnapshot node;
     node.boot_ns = clock.load();
@@ -36,7 +36,7 @@ struct FakeSource : MetricsSource {
 class MetricsPusherTest : public testing::Test {
  protected:
   void Start(const std::string& url, uint64_t interval_msec = 50,
-             ClockFunction clock = TakeClockSnapshot) {
+             ClockFunction clock = CaptureClockSnapshot) {
     auto settings =
         MakeOtlpSettings(url, interval_msec, [](const char*) { return ""; });
     ASSERT_TRUE(settings.ok()) << settings.status();
@@ -126,7 +126,7 @@ TEST_F(MetricsPusherTest, AClockThatJumpsIsReadAtEachPush) {
   pusher_.reset();
 }
 
-TEST_F(MetricsPusherTest, WhatFailsIsTriedAgainAndSaidOnce) {
+TEST_F(MetricsPusherTest, FailuresAreRetriedAndReportedOnce) {
   ScriptedCollector collector({ScriptedCollector::Answer("503 Service Unavailable"),
                                ScriptedCollector::Answer("429 Too Many Requests"),
                                ScriptedCollector::Ok()});
@@ -178,9 +178,9 @@ TEST_F(MetricsPusherTest, RedirectsAreNotFollowed) {
   EXPECT_EQ(other.Await(0).size(), 0u);
 }
 
-// A collector that never answers, or floods, does not keep the service from ending.
+// A collector that never answers, or floods, does not delay the end of the service.
 TEST_F(MetricsPusherTest, TheLastPushIsBounded) {
-  // Listens, and never accepts.
+  // Listens, but never accepts a connection.
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -191,7 +191,7 @@ TEST_F(MetricsPusherTest, TheLastPushIsBounded) {
   ASSERT_EQ(listen(fd.get(), 1), 0);
   ASSERT_EQ(getsockname(fd.get(), raw, &size), 0);
   Start(absl::StrCat("http://127.0.0.1:", ntohs(address.sin_port)), 10);
-  while (source_.takes == 0) std::this_thread::yield();
+  testing_support::Await([&] { return source_.takes != 0; }, "the first push");
   pusher_.reset();
   EXPECT_EQ(counts_.accepted, 0u);
   EXPECT_GE(counts_.failed, 1u);

@@ -4,7 +4,8 @@
 
 #include <map>
 #include <string>
-#include "userspace/base/clock_ticks.h"
+
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
@@ -32,7 +33,7 @@ NodeSnapshot Example() {
   gpu.busy_percent = 25;
   gpu.serial = "692234001234";
   gpu.driver = "6.12.12";
-  node.gpus["GPU-2"].gpu.architecture = "gfx90a";  // its memory is not known
+  node.gpus["GPU-2"].gpu.architecture = "gfx90a";  // memory size not known
   gpu.totals.operations = {3, 6'000'000};
   gpu.totals.durations.Add(1'000'000);
   gpu.totals.durations.Add(4'000'000);
@@ -54,7 +55,7 @@ NodeSnapshot Example() {
   process.pid = 8;
   process.workload = {};
   node.processes.push_back(process);
-  // It uses a GPU and is not attached.
+  // Uses a GPU and is not attached.
   ProcessUseSnapshot use;
   use.id = {9, 2'000'000'000 / ClockTickNs()};
   use.comm = "other";
@@ -76,7 +77,7 @@ OtlpService Service() {
   return service;
 }
 
-// Five seconds after the boot; the snapshot is from then, too.
+// Five seconds after the boot, which is also the time of the snapshot.
 ClockSnapshot Clock(int64_t step_ns = 0) {
   ClockSnapshot clock;
   clock.boottime_ns = 5'000'000'000;
@@ -252,9 +253,9 @@ TEST_F(OtlpMetricsTest, AClockThatIsSetChangesTimesButNoStart) {
             Span(kNow - hour, kNow - hour));
 }
 
-// The process started after the service, and before it by a wall clock that was set back
-// in between: its start is its own.
-TEST_F(OtlpMetricsTest, WhichStartCountsDoesNotDependOnTheWallClock) {
+// Process 7 started after the service, process 8 before it. Their wall-clock starts say
+// the opposite, because the clock was set back in between: only process 7 uses its own.
+TEST_F(OtlpMetricsTest, TheWallClockDoesNotDecideWhoseStartIsUsed) {
   NodeSnapshot node = Example();
   node.processes[0].start_wall_ns = 500'000'000'000;
   node.processes[1].start_ns = 900'000'000;  // before the service
@@ -264,7 +265,7 @@ TEST_F(OtlpMetricsTest, WhichStartCountsDoesNotDependOnTheWallClock) {
   EXPECT_EQ(SpanOf(request, "8").first, 1'001'000'000'000u);
 }
 
-TEST_F(OtlpMetricsTest, TheServicesOwnHaveTheirConventionalNames) {
+TEST_F(OtlpMetricsTest, TheServicesOwnMetricsHaveTheirConventionalNames) {
   EXPECT_NE(Find("", "process.cpu.time"), nullptr);
   ASSERT_NE(Find("", "process.memory.usage"), nullptr);
   EXPECT_EQ(Find("", "process.memory.usage")->unit(), "By");
@@ -272,9 +273,9 @@ TEST_F(OtlpMetricsTest, TheServicesOwnHaveTheirConventionalNames) {
   EXPECT_EQ(Find("7", "rocattach_target_info"), nullptr);
 }
 
-TEST(OtlpService, AttributesReplaceWhatTheMachineSays) {
+TEST(OtlpService, AttributesReplaceThoseOfTheMachine) {
   const OtlpService service = DescribeOtlpService(
-      {{"service.name", "gpus"}, {"host.name", "renamed"}}, TakeClockSnapshot());
+      {{"service.name", "gpus"}, {"host.name", "renamed"}}, CaptureClockSnapshot());
   int names = 0;
   for (const auto& [key, value] : service.service) {
     if (key != "service.name") continue;

@@ -64,7 +64,7 @@ TEST(OtlpSettings, VariablesAreHonoured) {
       700u);
 }
 
-TEST(OtlpSettings, BadOnesAreNamed) {
+TEST(OtlpSettings, ErrorsNameTheBadSetting) {
   struct Case {
     const char* endpoint;
     std::map<std::string, std::string> variables;
@@ -93,7 +93,7 @@ TEST(OtlpSettings, BadOnesAreNamed) {
   }
 }
 
-// They are secrets.
+// Both are secrets.
 TEST(OtlpSettings, HeadersAndPasswordsAreNotRepeatedInErrors) {
   const auto headers = Make("http://c", {{"OTEL_EXPORTER_OTLP_HEADERS", "secret"}});
   EXPECT_THAT(std::string(headers.status().message()), Not(HasSubstr("secret")));

@@ -32,7 +32,7 @@ NodeSnapshot Node(std::vector<ProcessSnapshot> processes) {
   return node;
 }
 
-// The total of each leaf.
+// The total `which` of each leaf frame.
 std::map<std::string, int64_t> Totals(const ProfileData& data, uint32_t which) {
   std::map<std::string, int64_t> totals;
   for (const ProfileSample& sample : data.samples) {
@@ -81,13 +81,13 @@ TEST_F(ProfileAccumulatorTest, EachProfileIsTheGrowthSinceTheLast) {
   EXPECT_EQ(second.processes[0].begin_ns, 10 * kSecond);
   EXPECT_EQ(second.processes[0].end_ns, 20 * kSecond);
   accumulator_.Drop(accumulator_.Workloads()[0]);
-  // Nothing has happened.
+  // Nothing has happened since.
   accumulator_.Add(Node({process}), 30 * kSecond);
   EXPECT_TRUE(accumulator_.Workloads().empty());
 }
 
-// A kernel that is not among the named ones for a while continues where it was.
-TEST_F(ProfileAccumulatorTest, WhatIsNotNamedForAWhileIsNotCountedTwice) {
+// A kernel that is not listed by name for a while continues from its last value.
+TEST_F(ProfileAccumulatorTest, AKernelThatIsUnnamedForAWhileIsNotCountedTwice) {
   accumulator_.Add(Node({Process(7, {Kernel(1, 5)})}), kSecond);
   accumulator_.Add(Node({Process(7, {Kernel(2, 9)})}), 2 * kSecond);
   accumulator_.Add(Node({Process(7, {Kernel(1, 6), Kernel(2, 9)})}), 3 * kSecond);
@@ -95,9 +95,9 @@ TEST_F(ProfileAccumulatorTest, WhatIsNotNamedForAWhileIsNotCountedTwice) {
             (Expected{{"Scale(float*, float, int)", 6}, {"other_kernel", 9}}));
 }
 
-// While the server cannot be reached, processes end and are forgotten, and their numbers
-// are used again.
-TEST_F(ProfileAccumulatorTest, WhatHasEndedIsKeptUntilItIsPushed) {
+// While the server cannot be reached, processes end and are forgotten, and their
+// process IDs are reused.
+TEST_F(ProfileAccumulatorTest, EndedProcessesAreKeptUntilTheyArePushed) {
   accumulator_.Add(Node({Process(7, {Kernel(1, 5)})}), kSecond);
   accumulator_.Add(Node({}), 2 * kSecond);
   ProcessSnapshot next = Process(7, {Kernel(1, 2)});
@@ -121,14 +121,14 @@ TEST_F(ProfileAccumulatorTest, EachWorkloadHasAProfile) {
             (Expected{{"Scale(float*, float, int)", 3}}));
   accumulator_.Drop(workloads[1]);
   EXPECT_EQ(accumulator_.Workloads(), (std::vector<ProfileLabels>{workloads[0]}));
-  // Known later: what was done before has it too.
+  // The pod becomes known later: dispatches from before get the label, too.
   accumulator_.Add(Node({Process(7, {Kernel(1, 6)}, "late")}), 2 * kSecond);
   EXPECT_EQ(Totals(Only(), kTotalDispatches),
             (Expected{{"Scale(float*, float, int)", 6}}));
   EXPECT_EQ(accumulator_.Workloads()[0].back().second, "late");
 }
 
-TEST_F(ProfileAccumulatorTest, WithoutKernelsOfTheirOwnAllAreOthers) {
+TEST_F(ProfileAccumulatorTest, DispatchesWithoutNamedKernelsCountAsOtherKernels) {
   ProcessSnapshot process = Process(7, {});
   process.has_other_kernels = false;
   process.gpus["GPU-1"] = {3, 30};
@@ -137,7 +137,7 @@ TEST_F(ProfileAccumulatorTest, WithoutKernelsOfTheirOwnAllAreOthers) {
   EXPECT_EQ(Totals(Only(), kTotalDispatches), (Expected{{"other kernels", 7}}));
 }
 
-// However many processes and kernels there are: bounded, and nothing is lost.
+// Memory is bounded and nothing is lost, whatever the number of processes and kernels.
 TEST_F(ProfileAccumulatorTest, MemoryIsBoundedAndTotalsAreRight) {
   int64_t dispatches = 0;
   for (uint32_t round = 0; round < 12; ++round) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/push/scripted_collector.h"
@@ -17,9 +18,9 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing_support::ScriptedCollector;
 
-// One process that does a dispatch between two snapshots.
+// A process that completes one dispatch between two snapshots.
 struct BusySource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override {
     EXPECT_EQ(consumer, MetricsConsumer::kProfile);
     NodeSnapshot node;
     ProcessSnapshot& process = node.processes.emplace_back();
@@ -58,13 +59,13 @@ class ProfilePusherTest : public testing::Test {
   std::unique_ptr<ProfilePusher> pusher_;
 };
 
-TEST_F(ProfilePusherTest, PyroscopeIsSentEachIntervalAndAtTheEnd) {
+TEST_F(ProfilePusherTest, PushesToPyroscopeAtEachIntervalAndAtTheEnd) {
   ScriptedCollector server;
   Start("pyroscope=" + server.url());
   ASSERT_GE(server.Await(2).size(), 2u);
   pusher_.reset();
   for (const auto& request : server.Await(2)) {
-    // libcurl may write the digits of escapes in lower case.
+    // libcurl may write hexadecimal digits in lower case.
     EXPECT_THAT(request.head,
                 ContainsRegex("^POST /ingest\\?name=rocattach_gpu%7[Bb]node%3[Dd]"));
     EXPECT_THAT(request.head, HasSubstr("&from="));
@@ -77,7 +78,21 @@ TEST_F(ProfilePusherTest, PyroscopeIsSentEachIntervalAndAtTheEnd) {
   EXPECT_TRUE(States().empty());
 }
 
-TEST_F(ProfilePusherTest, WhatFailsIsTriedAgainAndSaidOnce) {
+// What the server has taken is not sent again by the last push.
+TEST_F(ProfilePusherTest, AnAnswerUnderWayIsAwaitedAtTheEnd) {
+  ScriptedCollector server;
+  server.Hold(true);
+  Start("pyroscope=" + server.url());
+  ASSERT_EQ(server.Await(1).size(), 1u);
+  std::thread end([this] { pusher_.reset(); });
+  absl::SleepFor(absl::Milliseconds(50));  // usually enough to be stopping
+  server.Hold(false);
+  end.join();
+  EXPECT_EQ(counts_.failed, 0u);
+  EXPECT_EQ(server.Await(1).size(), counts_.accepted);
+}
+
+TEST_F(ProfilePusherTest, FailuresAreRetriedAndReportedOnce) {
   ScriptedCollector server({ScriptedCollector::Answer("503 Service Unavailable"),
                             ScriptedCollector::Answer("429 Too Many Requests")});
   Start("pyroscope=" + server.url());
@@ -90,8 +105,8 @@ TEST_F(ProfilePusherTest, WhatFailsIsTriedAgainAndSaidOnce) {
   EXPECT_EQ(States()[1], "");
 }
 
-TEST_F(ProfilePusherTest, ParcaThatAnswersWithSomethingElseIsSaid) {
-  ScriptedCollector server;  // 200, without a status of gRPC
+TEST_F(ProfilePusherTest, AnAnswerThatIsNotParcasIsReported) {
+  ScriptedCollector server;  // answers 200 without a gRPC status
   Start("parca=" + server.url());
   ASSERT_GE(server.Await(1).size(), 1u);
   pusher_.reset();

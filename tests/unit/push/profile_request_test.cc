@@ -30,7 +30,7 @@ PushResult Result(const HttpPostReply& reply) {
   return ParcaResult(reply, &message);
 }
 
-TEST(ProfileRequest, ParcasIsOneMessageOfGrpcWeb) {
+TEST(ProfileRequest, TheRequestToParcaIsOneGrpcWebMessage) {
   const std::string body = ParcaRequest({{"node", "n1"}, {"pod", "p"}}, "bytes");
   ASSERT_GT(body.size(), 5u);
   EXPECT_EQ(body[0], 0);
@@ -69,7 +69,7 @@ TEST(ProfileRequest, ParcasStatusIsThatOfGrpc) {
   EXPECT_EQ(Result(header), PushResult::kAccepted);
 }
 
-TEST(ProfileRequest, AnAnswerThatIsNoGrpcWebIsARefusal) {
+TEST(ProfileRequest, AnAnswerThatIsNotGrpcWebIsARefusal) {
   for (const std::string& body :
        {std::string(), std::string("<html>"), std::string("\x80\xff\xff\xff\xff", 5),
         std::string("\x80\0\0", 3), Frame('\x80', "grpc-status: many\r\n"),

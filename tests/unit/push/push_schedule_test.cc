@@ -40,12 +40,12 @@ TEST(PushSchedule, ServicesThatFailTogetherComeBackOneByOne) {
   EXPECT_GT(delays.size(), 30u);
 }
 
-TEST(PushSchedule, WaitsForAsLongAsItIsAskedTo) {
+TEST(PushSchedule, WaitsForAsLongAsTheCollectorAsks) {
   PushSchedule schedule(7);
   const uint64_t delay = schedule.NextDelayMsec(20);
   EXPECT_GE(delay, 20'000u);
   EXPECT_LE(delay, 21'000u);
-  // A collector cannot silence the service for good.
+  // The wait is limited: a collector cannot silence the service for good.
   EXPECT_LE(schedule.NextDelayMsec(UINT64_MAX),
             PushSchedule::kLongestRetryAfterMsec + 1000);
 }

@@ -1,4 +1,4 @@
-// A collector that answers what it is told to, and keeps what it received.
+// An OpenTelemetry collector with scripted answers that keeps the requests it receives.
 #ifndef ROCATTACH_TESTS_UNIT_PUSH_SCRIPTED_COLLECTOR_H_
 #define ROCATTACH_TESTS_UNIT_PUSH_SCRIPTED_COLLECTOR_H_
 
@@ -26,7 +26,7 @@ class ScriptedCollector {
   struct Request {
     std::string head, body;
   };
-  // As the one of /v1/metrics: nothing was rejected.
+  // The answer to a request of which nothing was rejected.
   static std::string Ok(const std::string& body = "") {
     return Answer("200 OK", "", body);
   }
@@ -36,7 +36,7 @@ class ScriptedCollector {
                         "Content-Length: ", body.size(), "\r\n\r\n", body);
   }
 
-  // Answers in order, then Ok(). An empty one: the connection is closed.
+  // Sends the answers in order, then Ok(). An empty answer closes the connection.
   explicit ScriptedCollector(std::deque<std::string> answers = {})
       : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
         answers_(std::move(answers)) {
@@ -52,7 +52,7 @@ class ScriptedCollector {
     thread_ = std::thread([this] { Run(); });
   }
   ~ScriptedCollector() {
-    // Ends accept() and recv().
+    // Ends accept() and recv() in Run().
     shutdown(listener_.get(), SHUT_RDWR);
     {
       absl::MutexLock lock(&mutex_);
@@ -63,7 +63,12 @@ class ScriptedCollector {
   }
 
   const std::string& url() const { return url_; }
-  // Waits for so many requests; fewer if they do not come within ten seconds.
+  // Requests get no answers until they are no longer held.
+  void Hold(bool hold) {
+    absl::MutexLock lock(&mutex_);
+    held_ = hold;
+  }
+  // Waits for `count` requests; returns fewer if they do not come within ten seconds.
   std::vector<Request> Await(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto enough = [&] { return requests_.size() >= count; };
@@ -88,7 +93,7 @@ class ScriptedCollector {
     }
   }
 
-  // One request; false at the end of the connection.
+  // Serves one request; returns false at the end of the connection.
   bool Serve(int fd) {
     std::string bytes;
     size_t head = std::string::npos, length = 0;
@@ -112,6 +117,13 @@ class ScriptedCollector {
         answers_.pop_front();
       }
     }
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto may_answer = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return !held_ || stopping_;
+      };
+      mutex_.Await(absl::Condition(&may_answer));
+    }
     if (answer.empty()) return false;
     return send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(answer.size());
@@ -123,6 +135,7 @@ class ScriptedCollector {
   std::deque<std::string> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Request> requests_ ABSL_GUARDED_BY(mutex_);
   int connection_ ABSL_GUARDED_BY(mutex_) = -1;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

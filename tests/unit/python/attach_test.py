@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of rocattach_attach, with a library that only notes its calls.
+"""Tests of rocattach_attach, with a library that only records its calls.
 
 usage: attach_test.py PYTHON_DIRECTORY LIBRARY
 """
@@ -56,7 +56,7 @@ class AttachTest(unittest.TestCase):
     def names(self):
         return [name for name, _, _ in FakeLibrary.calls]
 
-    def test_for_a_time(self):
+    def test_detaches_after_the_duration(self):
         begin = time.monotonic()
         rocattach_attach.main(self.target.pid, None, 200)
         self.assertGreaterEqual(time.monotonic() - begin, 0.2)
@@ -87,7 +87,7 @@ class AttachTest(unittest.TestCase):
         self.assertEqual(FakeLibrary.calls[0], ("attach", self.target.pid, "b.so"))
         self.assertEqual(os.environ["ROCPROF_ATTACH_TOOL_LIBRARY"], "a.so")
 
-    def test_the_variable_is_taken_back(self):
+    def test_the_variable_is_restored(self):
         rocattach_attach.attach(self.target.pid, "b.so", 1, False)
         self.assertEqual(FakeLibrary.calls[0][2], "b.so")
         self.assertNotIn("ROCPROF_ATTACH_TOOL_LIBRARY", os.environ)
@@ -103,13 +103,13 @@ class AttachTest(unittest.TestCase):
         self.assertEqual(seen, ["10", None])
         self.assertNotIn("ROCATTACH_DURATION_MSEC", os.environ)
 
-    def test_no_in_all_its_forms(self):
+    def test_all_forms_of_no(self):
         for text in ("", "0", "no", "False", "OFF"):
             os.environ["ROCPROF_ATTACH_CHILDREN"] = text
             rocattach_attach.attach(self.target.pid, None, 1)
             self.assertEqual(self.names()[-1], "detach", text)
 
-    def test_what_makes_no_sense(self):
+    def test_invalid_arguments_are_rejected(self):
         for pid, duration in (
             (None, 1),
             ("", 1),
@@ -251,7 +251,7 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(caught.exception.status, status, (call, pid))
         self.api.detach(0)
 
-    def test_it_is_found_beside_the_module(self):
+    def test_the_library_is_found_beside_the_module(self):
         with mock.patch.dict(os.environ):
             os.environ.pop("ROCPROF_ATTACH_LIBRARY", None)
             self.assertTrue(os.path.samefile(rocattach_attach.find_library(), LIBRARY))

@@ -1,4 +1,4 @@
-"""What the tests of the Python module share: `rocattach dump --json` beside it."""
+"""Compares the Python module with `rocattach dump --json`, for the module's tests."""
 
 import json
 import os
@@ -14,7 +14,7 @@ class DumpComparison:
     module = None
 
     def dumped(self, path):
-        """The program's records and whether it found damage."""
+        """The program's records and its exit status."""
         run = subprocess.run(
             [self.rocattach, "dump", "--json", path],
             capture_output=True,
@@ -26,7 +26,7 @@ class DumpComparison:
         return records, run.returncode
 
     def read(self, source, **options):
-        """The module's records and what the program's exit status would be."""
+        """The module's records and the exit status that the program would have."""
         reader = self.module.Reader(source, **options)
         records = []
         try:
@@ -37,11 +37,11 @@ class DumpComparison:
         return records, 1 if reader.stats.damaged else 0
 
     def assert_same(self, path, what=""):
-        """Both say the same of a file, record by record. Returns the records."""
+        """Asserts that both read the same records from a file. Returns the records."""
         theirs, their_status = self.dumped(path)
         ours, our_status = self.read(path)
         self.assertEqual(our_status, their_status, what)
-        # The sentence of a record of damage may differ in words.
+        # The description in a damage record may be worded differently.
         for record in theirs + ours:
             if record["type"] == "damage":
                 self.assertNotEqual(record.pop("what"), "")
@@ -59,5 +59,5 @@ class DumpComparison:
 
 
 def without_offsets(records):
-    """For recordings that stand at another place of a file."""
+    """Removes offsets, to compare recordings at different places in a file."""
     return [{k: v for k, v in r.items() if k != "offset"} for r in records]

@@ -141,18 +141,7 @@ class ReaderTest(DumpComparison, unittest.TestCase):
         batch = payload.message_class("CounterBatch")(**fields)
         return batches.counters(batch.SerializeToString(), False, str, lambda *at: str(at))
 
-    def test_earlier_layout_of_counters(self):
-        records = self.counters_of(
-            count=3, shapes=2, shape_flags=[1, 1], shape_counter=[7, 8],
-            shape_instances=[16, 1], shape=[0, 1, 0], operation_change=[5, 0, 1],
-            sum_change=[160, 3, -16], minimum_change=[9, 3, -1],
-            maximum_change=[11, 3, 1])  # fmt: skip
-        self.assertEqual(
-            [(r["correlation_id"], r["counter_index"], r["sum"], r["min"], r["max"])
-             for r in records],
-            [(5, 7, 160, 9, 11), (5, 8, 3, 3, 3), (6, 7, 144, 8, 12)])  # fmt: skip
-
-    def test_counters_by_operation(self):
+    def test_counters(self):
         fields = dict(
             records=4, operations=2, shapes=2, shape_flags=[1, 1], shape_counter=[7, 8],
             shape_instances=[16, 1], pattern_length=[2], operation_change=[5, 1],
@@ -164,7 +153,7 @@ class ReaderTest(DumpComparison, unittest.TestCase):
              for r in records],
             [(5, 7, 160, 9, 11), (5, 8, 3, 3, 3), (6, 7, 145, 8, 12), (6, 8, 4, 4, 4)])  # fmt: skip
         for change in (
-            {"records": 3}, {"records": 5}, {"operations": 1}, {"operations": 5},
+            {"records": 3}, {"records": 5}, {"operations": 0}, {"operations": 1}, {"operations": 5},
             {"pattern_length": []}, {"pattern_length": [1]}, {"pattern_length": [3]},
             {"pattern_length": [2, 0]}, {"pattern": [0, 1]}, {"sum_change": [1]},
             {"operation_change": [1, 2, 3, 4]}, {"records": 1 << 31},

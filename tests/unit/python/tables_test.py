@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data frames of the Python module beside `rocattach dump --json`, the documented
+"""Data frames of the Python module compared with `rocattach dump --json`, the documented
 examples, and the package that pip installs.
 
 usage: tables_test.py SOURCE_DIRECTORY PYTHON_DIRECTORY ROCATTACH MAKE_RECORDING
@@ -48,7 +48,7 @@ class TablesTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def test_frames_have_what_the_dump_has(self):
+    def test_frames_contain_the_records_of_the_dump(self):
         needs_pandas(self)
         dumped = collections.defaultdict(list)
         pids = {}
@@ -83,7 +83,7 @@ class TablesTest(unittest.TestCase):
                     )
         self.assertFalse(frames["dispatch"].attrs["stats"].damaged)
 
-    def test_frames_are_for_computing(self):
+    def test_sums_over_frames_match_the_report(self):
         needs_pandas(self)
         dispatches = rocattach_stream.data_frames(self.path, "dispatch")["dispatch"]
         report = json.loads(run(ROCATTACH, "report", "--json", self.path))
@@ -144,7 +144,7 @@ class PackageTest(unittest.TestCase):
             self.assertFalse(os.environ.get("CI"), "this test needs python3-pip")
             self.skipTest("python3-pip is not installed")
         with tempfile.TemporaryDirectory() as folder:
-            # A copy: building leaves files beside the sources.
+            # Builds from a copy, because building leaves files beside the sources.
             tree = os.path.join(folder, "tree")
             os.makedirs(os.path.join(tree, "userspace"))
             for part in ("CMakeLists.txt", "schemas", "userspace/python"):

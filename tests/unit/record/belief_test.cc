@@ -29,13 +29,13 @@ TEST(BeliefTest, HonestAccountsAreBelieved) {
   flawed.invalid = 30'000;
   flawed.taken -= 30'000;
   EXPECT_EQ(WhyNotBelievable(flawed), "") << "one in twenty";
-  flawed = Honest();  // one that was killed: seen in a ring that was not read
+  flawed = Honest();  // killed: operations were seen in a ring that was not read
   flawed.all_rings = false;
   flawed.taken += 101;
   EXPECT_EQ(WhyNotBelievable(flawed), "");
 }
 
-TEST(BeliefTest, ImpossibleOnesAreNot) {
+TEST(BeliefTest, ImpossibleAccountsAreNotBelieved) {
   auto why = [](auto change) {
     Evidence evidence = Honest();
     change(&evidence);

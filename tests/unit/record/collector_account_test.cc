@@ -49,8 +49,8 @@ TEST_F(CollectorAccountTest, SumsSaturate) {
   EXPECT_EQ(Read().dispatches_seen, UINT64_MAX);
 }
 
-// One thread may publish what another has captured.
-TEST_F(CollectorAccountTest, WhatIsInFlightIsASumOfDifferences) {
+// One thread may publish an operation that another has captured.
+TEST_F(CollectorAccountTest, InFlightIsTheSumOfTheRingsDifferences) {
   first_->inflight = 5;
   second_->inflight = -3;
   EXPECT_EQ(Read().inflight, 2u);
@@ -69,7 +69,7 @@ TEST(CollectorAccountDifferenceTest, IsNeverBelowZero) {
   EXPECT_EQ(since.api_calls_seen, 0u);
 }
 
-TEST(CollectorAccountDifferenceTest, StatesAreThoseOfNow) {
+TEST(CollectorAccountDifferenceTest, StatesAreTheCurrentOnes) {
   CollectorAccount before, now;
   before.inflight = before.dictionary_dropped = before.corrupt_rings = 4;
   now.inflight = now.dictionary_dropped = now.corrupt_rings = 5;

@@ -19,8 +19,8 @@
 namespace rocattach {
 namespace {
 
-// What an earlier service has left: nothing of it is read or counted again.
-TEST(CollectorMemory, TakesOverFromNowOn) {
+// Data that an earlier service has left is not read or counted again.
+TEST(CollectorMemory, ReadsOnlyLaterRecordsAfterATakeOver) {
   FakeCollector fake;
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.ring(0)->dispatches_seen = 6;  // four dropped, and two in flight
@@ -49,20 +49,20 @@ TEST(CollectorMemory, TakesOverFromNowOn) {
   EXPECT_EQ(account.ring_dropped, 0u);
   EXPECT_EQ(account.produced, 3u);
   EXPECT_EQ(account.delivered, 3u);
-  // What is lost from then on shows.
+  // Later losses are counted.
   ++fake.ring(0)->dispatches_seen;
   EXPECT_EQ((*memory)->SettledAccount(3).dispatches_seen, 4u);
 }
 
-// A thread may stand between two steps of an operation while the memory is taken over.
+// A thread may be between two steps of an operation when the memory is taken over.
 TEST(CollectorMemory, AnOperationInProgressAtATakeOverIsSeen) {
   FakeCollector fake;
-  fake.ring(0)->dispatches_seen = 8;  // all of them were dropped, but the last one
+  fake.ring(0)->dispatches_seen = 8;  // all but the last one were dropped
   fake.ring(0)->dispatches_dropped = 7;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
   const rocattach_dispatch record = FakeCollector::Dispatch(1);
-  --fake.ring(0)->dispatches_seen;  // has been counted
+  --fake.ring(0)->dispatches_seen;  // counted already; Publish() counts it again
   fake.Publish(0, &record);
   EXPECT_GE((*memory)->Account().dispatches_seen, 1u);
   EXPECT_EQ((*memory)->SettledAccount(1).dispatches_seen, 1u);
@@ -82,8 +82,8 @@ TEST(CollectorMemory, CopiesInFlightAtATakeOverAreSeen) {
   EXPECT_EQ(settled.dispatches_seen + settled.copies_seen, 100u);
 }
 
-// A process's thread that records all the time, in the order in which a collector does:
-// captured in one ring, published in another.
+// A thread of a process that records all the time, in the order of a collector:
+// operations are captured in one ring and published in another.
 class BusyProducer {
  public:
   explicit BusyProducer(FakeCollector* fake) : fake_(fake) {}
@@ -122,7 +122,7 @@ class BusyProducer {
   std::thread thread_{[this] { Run(); }};
 };
 
-// Or an honest process would never be believed again.
+// Otherwise an honest process would be considered implausible for good.
 TEST(CollectorMemory, NoMoreIsTakenThanSeenAfterATakeOver) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
@@ -146,7 +146,7 @@ TEST(CollectorMemory, NoMoreIsTakenThanSeenAfterATakeOver) {
   }
 }
 
-// Another service, which has opened and mapped the memory.
+// A service that has opened and mapped the memory.
 class Service {
  public:
   explicit Service(const FakeCollector& fake)
@@ -164,7 +164,7 @@ class Service {
   std::unique_ptr<CollectorMemory> memory_;
 };
 
-// A service that was killed has no time to say so, and its successor comes at once.
+// A killed service cannot release the memory, and its successor may come at once.
 TEST(CollectorMemory, ADeadServiceIsTakenOverFromAtOnce) {
   FakeCollector fake;
   Service first(fake), second(fake);
@@ -174,7 +174,7 @@ TEST(CollectorMemory, ADeadServiceIsTakenOverFromAtOnce) {
             absl::StatusCode::kFailedPrecondition);
   first.Die();
   EXPECT_TRUE(second->TakeOver(now + 2'000'000).ok());
-  // And the one after that.
+  // The next service can do the same.
   second->Heartbeat(now + 3'000'000);
   Service third(fake);
   EXPECT_FALSE(third->TakeOver(now + 4'000'000).ok()) << "the second one lives";
@@ -189,16 +189,16 @@ TEST(CollectorMemory, OneServiceAtATime) {
   first->Heartbeat(now);
   EXPECT_EQ(second->TakeOver(now + 1'000'000'000).code(),
             absl::StatusCode::kFailedPrecondition);
-  // Stopped some seconds ago.
+  // The first service stopped some seconds ago.
   EXPECT_TRUE(second->TakeOver(now + 10'000'000'000).ok());
   Service third(fake);
   EXPECT_FALSE(third->TakeOver(now + 10'000'000'001).ok());
-  // Ended well.
+  // The second service ended properly.
   second->Release();
   EXPECT_TRUE(third->TakeOver(now + 10'000'000'002).ok());
 }
 
-// The lock was the stopped one's, which dies later: that frees nothing for a third.
+// The stopped service held the lock; its later death lets no third service take over.
 TEST(CollectorMemory, AServiceThatTookOverFromAStoppedOneKeepsTheMemory) {
   FakeCollector fake;
   Service stopped(fake), second(fake);

@@ -62,7 +62,7 @@ TEST(CollectorMemory, RefusesUnsealedMemory) {
             absl::StatusCode::kPermissionDenied);
 }
 
-// A hole in them may have no page to fill it, and touching it is a SIGBUS.
+// There may be no huge page to fill a hole in them; touching it is then a SIGBUS.
 TEST(CollectorMemory, RefusesHugePages) {
   constexpr uint64_t kBytes = 2 << 20;
   UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
@@ -76,7 +76,7 @@ TEST(CollectorMemory, RefusesHugePages) {
   EXPECT_FALSE(CheckTargetMemfd(ordinary.get(), kBytes + 4096).ok());
 }
 
-// Its owner changes the size when it has been checked, and seals the file then.
+// The owner changes the size after the check, and then seals the file.
 TEST(CollectorMemory, TheSizeIsThatOfTheSealedFile) {
   constexpr uint64_t kBytes = 8 * 4096;
   UniqueFd fd(memfd_create("changes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -89,7 +89,7 @@ TEST(CollectorMemory, TheSizeIsThatOfTheSealedFile) {
   EXPECT_TRUE(CheckSealed(fd.get(), 4096).ok());
 }
 
-// Its owner keeps everybody who opens it waiting for the lease's end.
+// The owner of a file lease makes everyone who opens the file wait for the lease's end.
 TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
   rocattach_collector_config config = FakeCollector::Config();
   collector::Geometry geometry;
@@ -114,7 +114,7 @@ TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
   munmap(mapped, geometry.total_bytes);
 }
 
-TEST(CollectorMemory, RefusesWhatIsNoMemfd) {
+TEST(CollectorMemory, RefusesAFileThatIsNotAMemfd) {
   UniqueFd fd(open("/dev/null", O_RDWR | O_CLOEXEC));
   EXPECT_FALSE(CollectorMemory::MapFd(fd.get(), FakeCollector::Config()).ok());
 }
@@ -181,6 +181,7 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   rocattach_control* c = fake.control();
   c->plan_acked = 8;
   c->plan_error = ROCATTACH_PLAN_ERROR_HW_LIMIT;
+  c->plan_error_counter = 77;
   memset(c->plan_error_text, 'x', sizeof(c->plan_error_text));
   c->plan_error_text[0] = '\n';
   c->backend = ROCATTACH_BACKEND_SDK;
@@ -188,6 +189,7 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   PlanAnswer answer = (*next)->plan_answer();
   EXPECT_EQ(answer.generation, 8u);
   EXPECT_EQ(answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_HW_LIMIT));
+  EXPECT_EQ(answer.counter, 77u);
   EXPECT_EQ(answer.text, "?" + std::string(sizeof(c->plan_error_text) - 1, 'x'));
   EXPECT_EQ((*next)->backend().text, "why");
   EXPECT_EQ((*next)->backend().backend, static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
@@ -279,7 +281,7 @@ TEST(CollectorMemory, RefusesAnyOtherGeometryThanTheConfigured) {
       [](rocattach_collector_config* c) { c->ring_slots = 32; },
       [](rocattach_collector_config* c) { c->inflight_count = 32; },
       [](rocattach_collector_config* c) { c->dictionary_bytes *= 2; },
-      // The same number of bytes, by page: only the geometry itself differs.
+      // The same number of pages: only the geometry itself differs.
       [](rocattach_collector_config* c) { c->inflight_count = 17; },
   };
   for (Change change : changes) {
@@ -289,7 +291,7 @@ TEST(CollectorMemory, RefusesAnyOtherGeometryThanTheConfigured) {
   }
 }
 
-// Positions that say that everything is full, over memory that nobody has written: the
+// The positions say that everything is full, but the memory was never written: the
 // holes are read as zeros, and none of them is filled.
 TEST(CollectorMemory, ReadingHolesFillsNone) {
   FakeCollector fake;
@@ -309,8 +311,8 @@ TEST(CollectorMemory, ReadingHolesFillsNone) {
   EXPECT_EQ(after.st_blocks, before.st_blocks);
 }
 
-// Rings are said to be in use that nobody has written to: neither their positions nor
-// their accounts are read, which would make pages at the service's expense.
+// Rings are marked as in use but were never written: neither their positions nor their
+// accounts are read, which would allocate pages at the service's expense.
 TEST(CollectorMemory, RingsWithoutPagesAreNotRead) {
   FakeCollector fake;
   const rocattach_dispatch record = FakeCollector::Dispatch(1);
@@ -330,8 +332,8 @@ TEST(CollectorMemory, RingsWithoutPagesAreNotRead) {
   EXPECT_FALSE((*memory)->intact());
 }
 
-// A page that cannot be had any more, as a bad memory cell makes it: in its place comes
-// a mapping behind the end of a file.
+// A page that is no longer available, as after a memory error. The test replaces it
+// with a mapping behind the end of a file.
 TEST(CollectorMemory, AFaultCostsThisMemoryOnly) {
   FakeCollector broken, whole;
   auto memory = CollectorMemory::MapFd(broken.fd(), FakeCollector::Config());
@@ -373,13 +375,13 @@ TEST(CollectorMemory, FindsUnfinishedDispatches) {
   fake.AddInflight(3, 77);
   fake.FillInflight(4, 78);  // free
   fake.AddInflight(5, 79);
-  fake.inflight(5)->kind = 99;  // no such thing
+  fake.inflight(5)->kind = 99;  // no such kind
   auto unfinished = (*memory)->UnfinishedRecords(0, FakeCollector::kInflight);
   ASSERT_EQ(unfinished.size(), 1u);
   EXPECT_EQ(CorrelationOf(unfinished[0]), 77u);
 }
 
-TEST(CollectorMemory, SpeaksToTheCollector) {
+TEST(CollectorMemory, WritesCommandsForTheCollector) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   (*memory)->AcknowledgeMapped();
@@ -392,8 +394,8 @@ TEST(CollectorMemory, SpeaksToTheCollector) {
   EXPECT_EQ(fake.control()->service_heartbeat_ns, 123u);
 }
 
-// A collector that has stopped by itself waits for a command.
-TEST(CollectorMemory, AServiceThatHasBeenAwaySaysThatItIsBack) {
+// A collector that has stopped by itself waits for a command before it goes on.
+TEST(CollectorMemory, AServiceThatWasAwaySendsACommandOnItsReturn) {
   constexpr uint64_t kSecond = 1'000'000'000;
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
@@ -408,8 +410,8 @@ TEST(CollectorMemory, AServiceThatHasBeenAwaySaysThatItIsBack) {
   EXPECT_EQ(fake.control()->command, before + 1);
 }
 
-// Whatever a target scribbles over everything but the sealed size: no crash, no endless
-// loop, no more slots than there are.
+// A target may overwrite everything but the sealed size: no crash, no endless loop, and
+// no more slots than there are.
 TEST(CollectorMemory, RandomScribblingIsSurvived) {
   std::mt19937_64 random(20260101);
   std::vector<RecordSlot> out(64);

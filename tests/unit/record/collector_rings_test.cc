@@ -1,4 +1,4 @@
-// Busy rings are read where they are.
+// Busy rings are read in place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@ namespace rocattach {
 namespace {
 
 constexpr uint64_t kBusy = FakeCollector::kSlots / 2;
-// What the test's memory needs to map a ring.
+// Bytes that the mapping of one of the test's rings needs.
 constexpr uint64_t kRingBytes = 4096;
 
-// How many mappings this process has of a collector's memory.
+// Number of this process's mappings of a collector's memory.
 size_t MappingsOf(const FakeCollector& fake) {
   struct stat info = {};
   fstat(fake.fd(), &info);
@@ -53,11 +53,11 @@ int FindUserfaultfd() {
   return -1;
 }
 
-// As long as it exists, the kernel allows this process no further mapping.
+// While it exists, the kernel allows this process no further mapping.
 class NoMoreMappings {
  public:
 #if defined(ABSL_HAVE_THREAD_SANITIZER) || defined(ABSL_HAVE_ADDRESS_SANITIZER)
-  static constexpr uint64_t kPages = 2;  // these end the program if they cannot map
+  static constexpr uint64_t kPages = 2;  // they end the program if they cannot map
 #else
   static constexpr uint64_t kPages = 1 << 22;
 #endif
@@ -97,8 +97,8 @@ class CollectorRingsTest : public testing::Test {
       fake_.Publish(ring, &record);
     }
   }
-  // Reads all that can be viewed; each slot must be the next one.
-  size_t Take(uint32_t ring, size_t most = SIZE_MAX) {
+  // Reads everything that can be viewed; correlation IDs must be consecutive.
+  size_t ReadRing(uint32_t ring, size_t most = SIZE_MAX) {
     size_t count = 0;
     for (;;) {
       const absl::Span<const RecordSlot> view = memory_->View(ring, most);
@@ -106,29 +106,29 @@ class CollectorRingsTest : public testing::Test {
       for (const RecordSlot& slot : view) {
         rocattach_dispatch record;
         memcpy(&record, slot.bytes, sizeof(record));
-        EXPECT_EQ(record.correlation_id, taken_[ring]++);
+        EXPECT_EQ(record.correlation_id, read_[ring]++);
       }
       count += view.size();
       memory_->EndView();
-      EXPECT_EQ(fake_.ring(ring)->tail, taken_[ring]);
+      EXPECT_EQ(fake_.ring(ring)->tail, read_[ring]);
     }
   }
 
   FakeCollector fake_;
   RingViews views_{2 * kRingBytes};
   std::unique_ptr<CollectorMemory> memory_;
-  uint64_t published_[2] = {}, taken_[2] = {};
+  uint64_t published_[2] = {}, read_[2] = {};
 };
 
-TEST_F(CollectorRingsTest, ABusyRingIsReadWhereItIs) {
+TEST_F(CollectorRingsTest, ABusyRingIsReadInPlace) {
   for (int round = 0; round < 10; ++round) {
-    Publish(0, kBusy + 3);  // around the ring's end, too
+    Publish(0, kBusy + 3);  // across the ring's end, too
     memory_->Snapshot();
-    Publish(0, 1);  // behind the snapshot
-    EXPECT_GE(Take(0, 5), kBusy);
-    EXPECT_EQ(taken_[0], published_[0] - 1);
+    Publish(0, 1);  // after the snapshot
+    EXPECT_GE(ReadRing(0, 5), kBusy);
+    EXPECT_EQ(read_[0], published_[0] - 1);
   }
-  EXPECT_EQ(memory_->Account().delivered, taken_[0]);
+  EXPECT_EQ(memory_->Account().delivered, read_[0]);
   EXPECT_EQ(views_.left(), kRingBytes);
 }
 
@@ -141,22 +141,22 @@ TEST_F(CollectorRingsTest, AQuietRingIsCopied) {
   EXPECT_EQ(views_.left(), 2 * kRingBytes);
 }
 
-TEST_F(CollectorRingsTest, WhatIsLeftIsForOthers) {
+TEST_F(CollectorRingsTest, AQuietRingLeavesItsBudgetToOthers) {
   RingViews one(kRingBytes);
   memory_->ViewWith(&one);
   Publish(0, kBusy);
   memory_->Snapshot();
   Publish(1, kBusy);
   memory_->Snapshot();
-  EXPECT_EQ(Take(0), kBusy);
-  EXPECT_EQ(Take(1), 0u) << "there was no room";
-  // It is quiet for a while.
+  EXPECT_EQ(ReadRing(0), kBusy);
+  EXPECT_EQ(ReadRing(1), 0u) << "there was no room";
+  // Ring 0 is quiet for a while.
   for (int i = 0; i < 100; ++i) memory_->Snapshot();
-  EXPECT_EQ(Take(1), kBusy);
+  EXPECT_EQ(ReadRing(1), kBusy);
   Publish(0, kBusy);
   memory_->Snapshot();
   std::vector<RecordSlot> out(FakeCollector::kSlots);
-  EXPECT_EQ(Take(0), 0u);
+  EXPECT_EQ(ReadRing(0), 0u);
   EXPECT_EQ(memory_->Drain(0, absl::MakeSpan(out)), kBusy);
   memory_.reset();
   EXPECT_EQ(one.left(), kRingBytes);
@@ -172,7 +172,7 @@ TEST_F(CollectorRingsTest, ARingWithoutPositionsIsNotRead) {
   EXPECT_TRUE(memory_->View(0, 1).empty());
 }
 
-// What is taken may run a program's code, which drains again.
+// Taking records may run a program's code, which drains again.
 TEST_F(CollectorRingsTest, RecordsMayBeDrainedDuringAView) {
   Publish(0, kBusy + 4);
   Publish(1, kBusy);
@@ -195,7 +195,7 @@ TEST_F(CollectorRingsTest, RecordsMayBeDrainedDuringAView) {
   EXPECT_EQ(memory_->Account().delivered, 2 * kBusy + 4);
 }
 
-// A hole is not filled at the service's expense: it costs that target its records.
+// A hole is not filled at the service's expense; the target loses its records there.
 TEST_F(CollectorRingsTest, AHoleStaysAHole) {
   Publish(0, FakeCollector::kSlots);
   memory_->Snapshot();
@@ -215,7 +215,7 @@ TEST_F(CollectorRingsTest, AHoleStaysAHole) {
   EXPECT_FALSE(memory_->intact());
 }
 
-// Nor is that of the positions.
+// Nor is a hole in place of a ring's positions.
 TEST_F(CollectorRingsTest, AHoleInPlaceOfPositionsStaysAHole) {
   Publish(0, 1);
   memory_->Snapshot();
@@ -231,7 +231,7 @@ TEST_F(CollectorRingsTest, AHoleInPlaceOfPositionsStaysAHole) {
   EXPECT_FALSE(memory_->intact());
 }
 
-// The same while the service takes no more mappings from the kernel.
+// The same when the service keeps no mapping of a ring after using it.
 TEST_F(CollectorRingsTest, AHoleThatIsMappedForAMomentStaysAHole) {
   RingViews none(kRingBytes, 0);
   memory_->ViewWith(&none);
@@ -240,7 +240,7 @@ TEST_F(CollectorRingsTest, AHoleThatIsMappedForAMomentStaysAHole) {
   auto others = CollectorMemory::MapFd(other.fd(), FakeCollector::Config());
   ASSERT_TRUE(others.ok());
   (*others)->ViewWith(&none);
-  (*others)->Snapshot();  // unmaps the former
+  (*others)->Snapshot();  // unmaps the rings of memory_
   fake_.PunchRing(1);
   struct stat before = {}, after = {};
   ASSERT_EQ(fstat(fake_.fd(), &before), 0);
@@ -270,7 +270,7 @@ TEST_F(CollectorRingsTest, ARingWhoseHolesAreNotKeptIsCopied) {
   EXPECT_EQ(views_.left(), kRingBytes) << "of ring 0";
 }
 
-TEST_F(CollectorRingsTest, WhatIsNotReadAnyMoreIsForOthers) {
+TEST_F(CollectorRingsTest, StopReadingLeavesTheBudgetToOthers) {
   const uint64_t pages = views_.pages_left();
   const size_t mappings = MappingsOf(fake_);
   Publish(0, kBusy);
@@ -286,7 +286,7 @@ TEST_F(CollectorRingsTest, WhatIsNotReadAnyMoreIsForOthers) {
   EXPECT_EQ(views_.left(), 2 * kRingBytes);
   EXPECT_EQ(views_.pages_left(), pages);
   EXPECT_EQ(MappingsOf(fake_), mappings);
-  // Nothing of the rings is read, or faults.
+  // No ring is read any more, and no access faults.
   memory_->Snapshot();
   (void)memory_->HasNews(0);
   (void)memory_->Account();
@@ -295,9 +295,9 @@ TEST_F(CollectorRingsTest, WhatIsNotReadAnyMoreIsForOthers) {
   EXPECT_TRUE(memory_->View(1, 1).empty());
 }
 
-// A process that has used up the kernel's limit of mappings, or others that have: the
-// rings are read as soon as they can be.
-TEST_F(CollectorRingsTest, WhatCannotBeMappedIsReadLater) {
+// The kernel's limit of mappings has been reached, by this target's rings or by others:
+// they are read as soon as they can be mapped.
+TEST_F(CollectorRingsTest, ARingThatCannotBeMappedIsReadLater) {
   Publish(0, 3);
   memory_->Snapshot();
   std::vector<RecordSlot> out(FakeCollector::kSlots);
@@ -332,8 +332,8 @@ TEST_F(CollectorRingsTest, WhatCannotBeMappedIsReadLater) {
   EXPECT_EQ(other.ring(1)->tail, 1u);
 }
 
-// Records that were read, and could not be freed at that moment, are freed later.
-TEST_F(CollectorRingsTest, WhatCannotBeFreedIsFreedLater) {
+// Slots that were read, but could not be freed at that moment, are freed later.
+TEST_F(CollectorRingsTest, SlotsThatCannotBeFreedAreFreedLater) {
   RingViews none(0, 0);
   memory_->ViewWith(&none);
   Publish(0, FakeCollector::kSlots);
@@ -342,7 +342,7 @@ TEST_F(CollectorRingsTest, WhatCannotBeFreedIsFreedLater) {
   auto others = CollectorMemory::MapFd(other.fd(), FakeCollector::Config());
   ASSERT_TRUE(others.ok());
   (*others)->ViewWith(&none);
-  (*others)->Snapshot();  // unmaps the former
+  (*others)->Snapshot();  // unmaps the rings of memory_
   others->reset();
   std::vector<RecordSlot> out(FakeCollector::kSlots);
   size_t count = 0;
@@ -366,8 +366,8 @@ TEST_F(CollectorRingsTest, WhatCannotBeFreedIsFreedLater) {
   memory_.reset();
 }
 
-// Rings beyond the budget of mappings cost one, of one process at a time, and are read
-// completely all the same.
+// Rings beyond the budget of mappings share one mapping, which is used by one process
+// at a time. They are read completely nevertheless.
 TEST_F(CollectorRingsTest, RingsBeyondTheBudgetAreReadCompletely) {
   constexpr int kOthers = 6;
   constexpr uint64_t kPages = 3;
@@ -415,9 +415,9 @@ TEST_F(CollectorRingsTest, RingsBeyondTheBudgetAreReadCompletely) {
   EXPECT_EQ(few.pages_left(), 0u);
   size_t now = 0;
   for (FakeCollector& fake : fakes) now += MappingsOf(fake);
-  // Each page that stays mapped, with its ring one mapping, and one for a moment.
+  // One mapping for each page that stays mapped, with its ring, and a temporary one.
   EXPECT_LE(now, before + kPages + 1);
-  // What the first ones leave is for those that are left.
+  // The budget of the first ones is available to the remaining ones.
   memories.erase(memories.begin(), memories.begin() + 2);
   EXPECT_EQ(few.pages_left(), kPages);
   memories.back()->Snapshot();
@@ -427,7 +427,7 @@ TEST_F(CollectorRingsTest, RingsBeyondTheBudgetAreReadCompletely) {
   EXPECT_EQ(few.left(), 2 * kRingBytes);
 }
 
-// Through all of it.
+// End to end, through a Target.
 using ViewedTargetTest = TargetTest;
 TEST_F(ViewedTargetTest, EveryRecordIsTakenOnce) {
   RingViews views(2 * kRingBytes);
@@ -453,7 +453,7 @@ TEST_F(ViewedTargetTest, EveryRecordIsTakenOnce) {
   EXPECT_EQ(fake.ring(0)->tail, published);
 }
 
-// It keeps nothing from others until its end.
+// It does not keep its share of the budget from others until its end.
 TEST_F(ViewedTargetTest, ATargetThatIsNotBelievedHasNothingMapped) {
   RingViews views(2 * kRingBytes);
   if (!views.available()) GTEST_SKIP() << "needs userfaultfd";

@@ -39,7 +39,7 @@ TEST(DecodeEntry, ReadsAKernel) {
   EXPECT_EQ(std::get<v1::Kernel>(*entry).arch_vgprs(), 32u);
 }
 
-TEST(DecodeEntry, RefusesWhatContradictsItself) {
+TEST(DecodeEntry, RefusesContradictoryEntries) {
   rocattach_kernel_entry kernel = {};
   kernel.entry.id = 7;
   std::vector<uint8_t> good = EntryBytes(kernel, ROCATTACH_ENTRY_KERNEL, "name");

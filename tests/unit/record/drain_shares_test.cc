@@ -5,7 +5,7 @@
 namespace rocattach {
 namespace {
 
-TEST(DrainShares, OneThatIsAloneGetsTheWholeRound) {
+TEST(DrainShares, ATargetThatIsAloneGetsTheWholeRound) {
   DrainShares shares;
   EXPECT_EQ(shares.Of(1000), DrainShares::kRoundCost);
   shares.Add(1000);
@@ -18,13 +18,13 @@ TEST(DrainShares, UsersGetTheSameHoweverManyTargetsTheyHave) {
   for (int i = 0; i < 4; ++i) shares.Add(1001);
   EXPECT_EQ(shares.Of(1000), DrainShares::kRoundCost / 2);
   EXPECT_EQ(shares.Of(1001), DrainShares::kRoundCost / 2 / 4);
-  // One that is not behind competes with both.
+  // A user whose targets are not behind competes with both.
   EXPECT_EQ(shares.Of(1002), DrainShares::kRoundCost / 3);
   shares.Clear();
   EXPECT_EQ(shares.Of(1001), DrainShares::kRoundCost);
 }
 
-TEST(DrainShares, NobodyGetsLessThanTheLeast) {
+TEST(DrainShares, NoTargetGetsLessThanTheLeastShare) {
   DrainShares shares;
   for (int i = 0; i < 100'000; ++i) shares.Add(1000);
   EXPECT_EQ(shares.Of(1000), DrainShares::kLeastShare);

@@ -11,25 +11,25 @@ rocattach_event EventOf(uint32_t pid) {
   return event;
 }
 
-constexpr ProcessId kProcess = {10, 1}, kOther = {11, 1};
+constexpr ProcessId kEarlyProcess = {10, 1}, kOther = {11, 1};
 
 TEST(EarlyMessages, GivesAProcessItsMessagesOnce) {
   EarlyMessages early;
-  early.Keep(kProcess, EventOf(1), 5);
+  early.Keep(kEarlyProcess, EventOf(1), 5);
   early.Keep(kOther, rocattach_event{}, 5);
-  early.Keep(kProcess, EventOf(2), 6);
-  const auto messages = early.Take(kProcess);
+  early.Keep(kEarlyProcess, EventOf(2), 6);
+  const auto messages = early.Take(kEarlyProcess);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(std::get<rocattach_event>(messages[0]).pid, 1u);
   EXPECT_EQ(std::get<rocattach_event>(messages[1]).pid, 2u);
-  EXPECT_TRUE(early.Take(kProcess).empty());
+  EXPECT_TRUE(early.Take(kEarlyProcess).empty());
   EXPECT_FALSE(early.empty());
 }
 
 TEST(EarlyMessages, ExpireCountsFromTheFirst) {
   EarlyMessages early;
-  early.Keep(kProcess, rocattach_event{}, 100);
-  early.Keep(kProcess, rocattach_event{}, 100 + EarlyMessages::kLifeNs);
+  early.Keep(kEarlyProcess, rocattach_event{}, 100);
+  early.Keep(kEarlyProcess, rocattach_event{}, 100 + EarlyMessages::kLifeNs);
   early.Expire(100 + EarlyMessages::kLifeNs);
   EXPECT_FALSE(early.empty());
   early.Expire(101 + EarlyMessages::kLifeNs);
@@ -39,19 +39,19 @@ TEST(EarlyMessages, ExpireCountsFromTheFirst) {
 TEST(EarlyMessages, OneProcessCannotFillTheMemory) {
   EarlyMessages early;
   for (size_t i = 0; i < 2 * EarlyMessages::kMostPerProcess; ++i) {
-    early.Keep(kProcess, rocattach_event{}, 1);
+    early.Keep(kEarlyProcess, rocattach_event{}, 1);
   }
-  EXPECT_EQ(early.Take(kProcess).size(), EarlyMessages::kMostPerProcess);
+  EXPECT_EQ(early.Take(kEarlyProcess).size(), EarlyMessages::kMostPerProcess);
 }
 
-TEST(EarlyMessages, NorCanManyProcesses) {
+TEST(EarlyMessages, ManyProcessesCannotFillTheMemory) {
   EarlyMessages early;
   for (int pid = 0; pid < int{EarlyMessages::kMostProcesses}; ++pid) {
     early.Keep({pid, 1}, rocattach_event{}, 1);
   }
   early.Keep({1'000'000, 1}, rocattach_event{}, 1);
   EXPECT_TRUE(early.Take({1'000'000, 1}).empty());
-  early.Keep({0, 1}, rocattach_event{}, 1);  // one that is known
+  early.Keep({0, 1}, rocattach_event{}, 1);  // a process that is known
   EXPECT_EQ(early.Take({0, 1}).size(), 2u);
 }
 

@@ -17,12 +17,12 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-constexpr uint32_t kOther = 1001;
-constexpr uint64_t kNowNs = 9'000'000'000;
+constexpr uint32_t kOtherUser = 1001;
+constexpr uint64_t kEndNs = 9'000'000'000;
 
 class EndingTargetsTest : public TargetTest {
  protected:
-  // The tests know a target again by its end as well.
+  // The exit code also identifies the target in `closed_`.
   void Add(std::unique_ptr<Target> target, uint32_t exit_code) {
     v1::ProcessEnd end;
     end.set_exit_code(exit_code);
@@ -31,7 +31,7 @@ class EndingTargetsTest : public TargetTest {
   void Add(uint32_t number, uint32_t uid = kUser) {
     Add(NewTarget(Attached(number, uid)), number);
   }
-  // Its dictionary alone costs more than the least share.
+  // A target whose dictionary alone costs more than the least share.
   std::unique_ptr<Target> Busy(FakeCollector* fake, uint32_t number, uint32_t uid) {
     for (uint32_t id = 1; id <= 40; ++id) fake->AddKernel(id, "kernel");
     for (uint64_t id = 1; id <= 8; ++id) {
@@ -44,7 +44,7 @@ class EndingTargetsTest : public TargetTest {
   }
 
   EndingTargets ending_;
-  // Process and exit status of those that were closed, in their order.
+  // Process numbers and exit codes of the closed targets, in order.
   std::vector<std::pair<uint32_t, uint32_t>> closed_;
   const std::function<void(Target*, const v1::ProcessEnd&)> close_ =
       [this](Target* target, const v1::ProcessEnd& end) {
@@ -52,18 +52,18 @@ class EndingTargetsTest : public TargetTest {
       };
 };
 
-TEST_F(EndingTargetsTest, OneWithNothingLeftIsClosedWithItsOwnEnd) {
+TEST_F(EndingTargetsTest, ADrainedTargetIsClosedWithItsOwnEnd) {
   EXPECT_TRUE(ending_.empty());
   Add(1);
   Add(2);
   EXPECT_FALSE(ending_.empty());
   EXPECT_THAT(closed_, IsEmpty());
-  ending_.Drain(kNowNs, DrainShares(), close_);
+  ending_.Drain(kEndNs, DrainShares(), close_);
   EXPECT_THAT(closed_, ElementsAre(Pair(1, 1), Pair(2, 2)));
   EXPECT_TRUE(ending_.empty());
 }
 
-// A process that has left much waits for the next round, and nobody waits for it.
+// A process that has left many records waits for the next round and delays no other.
 TEST_F(EndingTargetsTest, ARoundTakesNoMoreThanTheShareOfEach) {
   FakeCollector fake;
   Add(Busy(&fake, 1, kUser), 1);
@@ -73,11 +73,11 @@ TEST_F(EndingTargetsTest, ARoundTakesNoMoreThanTheShareOfEach) {
   DrainShares shares;
   for (int i = 0; i < 1000; ++i) shares.Add(kUser);
   ASSERT_EQ(shares.Of(kUser), DrainShares::kLeastShare);
-  ending_.Drain(kNowNs, shares, close_);
+  ending_.Drain(kEndNs, shares, close_);
   EXPECT_THAT(closed_, ElementsAre(Pair(2, 2)));
   EXPECT_EQ(busy->counts().dispatches, 0u);
   for (int rounds = 0; rounds < 5 && !ending_.empty(); ++rounds) {
-    ending_.Drain(kNowNs, shares, [&](Target* target, const v1::ProcessEnd& end) {
+    ending_.Drain(kEndNs, shares, [&](Target* target, const v1::ProcessEnd& end) {
       EXPECT_EQ(target->counts().dispatches, 8u);
       close_(target, end);
     });
@@ -89,15 +89,15 @@ TEST_F(EndingTargetsTest, ARoundTakesNoMoreThanTheShareOfEach) {
 TEST_F(EndingTargetsTest, TheShareIsThatOfTheTargetsOwnUser) {
   FakeCollector crowded, alone;
   Add(Busy(&crowded, 1, kUser), 1);
-  Add(Busy(&alone, 2, kOther), 2);
+  Add(Busy(&alone, 2, kOtherUser), 2);
   DrainShares shares;
   for (int i = 0; i < 1000; ++i) shares.Add(kUser);
-  ending_.Drain(kNowNs, shares, close_);
+  ending_.Drain(kEndNs, shares, close_);
   EXPECT_THAT(closed_, ElementsAre(Pair(2, 2)));
 }
 
-TEST_F(EndingTargetsTest, OneTooManyCostsItsUsersOldestAndNobodyElses) {
-  Add(1000, kOther);
+TEST_F(EndingTargetsTest, BeyondTheLimitTheUsersOldestTargetIsClosed) {
+  Add(1000, kOtherUser);
   for (uint32_t number = 0; number < EndingTargets::kMaxPerUser; ++number) Add(number);
   EXPECT_THAT(closed_, IsEmpty());
   Add(500);
@@ -111,7 +111,7 @@ TEST_F(EndingTargetsTest, OneTooManyCostsItsUsersOldestAndNobodyElses) {
   EXPECT_THAT(closed_[0], Pair(1000, 1000));
 }
 
-TEST_F(EndingTargetsTest, CloseAllClosesWhatIsNotDrained) {
+TEST_F(EndingTargetsTest, CloseAllClosesTargetsThatAreNotDrained) {
   FakeCollector fake;
   Add(Busy(&fake, 1, kUser), 1);
   Add(2);
@@ -132,14 +132,14 @@ TEST_F(EndingTargetsTest, FindsOnlyThoseWithACollector) {
   EXPECT_EQ(ending_.Find(ProcessId::StartedAt(5'000'002, 2 * kStartNs)), nullptr);
 }
 
-TEST_F(EndingTargetsTest, EachCountsAmongItsUsersShares) {
+TEST_F(EndingTargetsTest, EachTargetCountsAmongItsUsersShares) {
   Add(1);
   Add(2);
-  Add(3, kOther);
+  Add(3, kOtherUser);
   DrainShares shares;
   ending_.AddTo(&shares);
   EXPECT_EQ(shares.Of(kUser), DrainShares::kRoundCost / 2 / 2);
-  EXPECT_EQ(shares.Of(kOther), DrainShares::kRoundCost / 2);
+  EXPECT_EQ(shares.Of(kOtherUser), DrainShares::kRoundCost / 2);
 }
 
 TEST_F(EndingTargetsTest, TotalsCountWhatWasDrainedSoFar) {
@@ -149,11 +149,11 @@ TEST_F(EndingTargetsTest, TotalsCountWhatWasDrainedSoFar) {
   EXPECT_EQ(ending_.Publish().dispatches, 0u);
   Target* target = ending_.Find(ProcessId::StartedAt(5'000'001, kStartNs));
   ASSERT_NE(target, nullptr);
-  target->Drain(kNowNs);
+  target->Drain(kEndNs);
   EXPECT_EQ(target->published.dispatches, 0u);
   EXPECT_EQ(ending_.Publish().dispatches, 8u);
   EXPECT_EQ(target->published.dispatches, 8u);
-  ending_.Find(ProcessId::StartedAt(5'000'002, kStartNs))->Drain(kNowNs);
+  ending_.Find(ProcessId::StartedAt(5'000'002, kStartNs))->Drain(kEndNs);
   EXPECT_EQ(ending_.Publish().dispatches, 16u);
 }
 

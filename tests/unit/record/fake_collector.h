@@ -26,7 +26,7 @@ class FakeCollector {
   static constexpr uint32_t kInflight = 16;
   static constexpr uint32_t kDictionaryBytes = 4096;
 
-  // What a service that made this memory would have configured.
+  // The configuration that a service would have used to make this memory.
   static rocattach_collector_config Config() {
     rocattach_collector_config config = {};
     config.size = sizeof(config);
@@ -71,7 +71,7 @@ class FakeCollector {
   ~FakeCollector() { munmap(base_, geometry_.total_bytes); }
 
   int fd() const { return fd_.get(); }
-  // Where everything is, whatever the control block says by now.
+  // The true geometry, even after a test has changed the control block.
   const collector::Geometry& geometry() const { return geometry_; }
   absl::Span<uint8_t> bytes() { return {base_, geometry_.total_bytes}; }
   rocattach_control* control() { return reinterpret_cast<rocattach_control*>(base_); }
@@ -93,8 +93,8 @@ class FakeCollector {
     }
   }
 
-  // A dispatch in flight, as far as the tests look at it. Not valid before its kind is
-  // set.
+  // Fills an entry with a dispatch in flight, as far as the tests look at it. The entry
+  // is not valid before its kind is set.
   void FillInflight(uint32_t i, uint64_t correlation) {
     inflight(i)->correlation_id = correlation;
     inflight(i)->enqueue_ns = 1000 * correlation;
@@ -105,7 +105,7 @@ class FakeCollector {
     inflight(i)->kind = ROCATTACH_RECORD_DISPATCH;
   }
 
-  // As the collector does: an operation is counted before it is published.
+  // In the collector's order: an operation is counted before it is published.
   void Publish(uint32_t ring_index, const void* record) {
     rocattach_ring* r = ring(ring_index);
     uint16_t kind;
@@ -117,7 +117,7 @@ class FakeCollector {
            ROCATTACH_SLOT_BYTES);
     __atomic_add_fetch(&r->head, 1, __ATOMIC_RELEASE);
   }
-  // An entry of the dictionary; see collector_bytes.h.
+  // Adds an entry to the dictionary; see collector_bytes.h.
   void AddEntry(absl::Span<const uint8_t> entry) {
     rocattach_control* c = control();
     memcpy(base_ + geometry_.dictionary_offset + c->dictionary_used, entry.data(),

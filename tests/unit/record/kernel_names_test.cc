@@ -18,7 +18,7 @@ bool Add(KernelNames* names, uint32_t id, const std::string& name) {
 }
 
 // A plan whose first selection takes kernels that match `dispatches`, and whose second
-// one those that match `counters`.
+// selection takes those that match `counters`.
 ActivePlan PlanOf(const std::string& dispatches, const std::string& counters) {
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->selections[ROCATTACH_PLAN_SELECTION_DISPATCHES].kernels =
@@ -74,15 +74,15 @@ TEST(KernelNames, ANameIsMatchedInItsDemangledFormToo) {
   EXPECT_TRUE(names.Selects(&plan, ROCATTACH_PLAN_SELECTION_COUNTERS, 1));
 }
 
-// The expressions of the users cost time, and there may be millions of dispatches.
-TEST(KernelNames, APlanIsAskedOnceForEachKernel) {
+// Matching users' expressions takes time, and there may be millions of dispatches.
+TEST(KernelNames, APlanIsEvaluatedOnceForEachKernel) {
   KernelNames names;
   Add(&names, 1, "gemm");
   ActivePlan plan = PlanOf("gemm", "gemm");
   EXPECT_TRUE(names.Selects(&plan, ROCATTACH_PLAN_SELECTION_DISPATCHES, 1));
   Add(&names, 1, "reduce");
   EXPECT_TRUE(names.Selects(&plan, ROCATTACH_PLAN_SELECTION_DISPATCHES, 1));
-  // Another plan has not been asked.
+  // Another plan has not been evaluated yet.
   ActivePlan other = PlanOf("gemm", "gemm");
   EXPECT_FALSE(names.Selects(&other, ROCATTACH_PLAN_SELECTION_DISPATCHES, 1));
 }
@@ -101,7 +101,7 @@ TEST(KernelNames, AnAnswerThatIsForgottenIsAskedForAgain) {
   plans.ForgetAnswers(1);
   EXPECT_FALSE(names.Selects(plan, ROCATTACH_PLAN_SELECTION_COUNTERS, 1));
   EXPECT_TRUE(names.Selects(plan, ROCATTACH_PLAN_SELECTION_COUNTERS, 2));
-  // One that came later than the answers to others.
+  // A kernel that was added after answers about others were kept.
   Add(&names, 3, "gemm");
   plans.ForgetAnswers(3);
   EXPECT_TRUE(names.Selects(plan, ROCATTACH_PLAN_SELECTION_COUNTERS, 3));

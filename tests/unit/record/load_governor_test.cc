@@ -7,19 +7,19 @@
 namespace rocattach {
 namespace {
 
-// A service whose load follows what is recorded, second by second.
-class Service {
+// A service whose load follows the share that is recorded, second by second.
+class GovernedService {
  public:
-  explicit Service(LoadBudget budget) : governor_(budget) { Step(0, 0); }
+  explicit GovernedService(LoadBudget budget) : governor_(budget) { Step(0, 0); }
 
-  // A second in which this was used; true if the level changed.
+  // A second with this use of resources. Returns true if the level changed.
   bool Step(double cpu_percent, uint64_t disk_bytes) {
     reading_.now_ns += 1'000'000'000;
     reading_.cpu_ns += static_cast<uint64_t>(cpu_percent * 1e7);
     reading_.disk_bytes += disk_bytes;
     return governor_.Update(reading_);
   }
-  // A second of a program that would need so much if everything was recorded.
+  // A second of a program that costs `cpu_percent` if everything is recorded.
   bool Run(double cpu_percent, double fixed_percent = 0) {
     return Step(fixed_percent + cpu_percent * governor_.level().ratio(), 0);
   }
@@ -33,20 +33,20 @@ class Service {
 };
 
 TEST(LoadGovernorTest, WithoutABudgetEverythingIsRecorded) {
-  Service service({});
+  GovernedService service({});
   EXPECT_FALSE(service.governor().limited());
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(service.Step(800, 1 << 30));
   EXPECT_TRUE(service.level().every());
 }
 
 TEST(LoadGovernorTest, WithinItsBudgetNothingChanges) {
-  Service service({.cpu_percent = 10, .disk_bytes_per_second = 1000});
+  GovernedService service({.cpu_percent = 10, .disk_bytes_per_second = 1000});
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(service.Step(9.9, 999));
   EXPECT_TRUE(service.level().every());
 }
 
 TEST(LoadGovernorTest, NothingIsShedWithoutAProcess) {
-  Service service({.cpu_percent = 10});
+  GovernedService service({.cpu_percent = 10});
   service.SetAttached(false);
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(service.Step(90, 0));
   EXPECT_TRUE(service.level().every());
@@ -56,11 +56,11 @@ TEST(LoadGovernorTest, NothingIsShedWithoutAProcess) {
 }
 
 TEST(LoadGovernorTest, ChoosesALevelAtWhichTheBudgetHolds) {
-  Service service({.cpu_percent = 10});
+  GovernedService service({.cpu_percent = 10});
   EXPECT_TRUE(service.Run(60));
   EXPECT_EQ(service.level(), SamplingLevel::OneIn(16));
   EXPECT_EQ(service.governor().reason(), "processor 60.0% of 10%");
-  // 3.75 %: less than what is calm, but not for long enough yet.
+  // 3.75 %: there is room for twice as much, but not for long enough yet.
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(service.Run(60));
   EXPECT_TRUE(service.Run(60));
   EXPECT_EQ(service.level(), SamplingLevel::OneIn(8));
@@ -69,7 +69,7 @@ TEST(LoadGovernorTest, ChoosesALevelAtWhichTheBudgetHolds) {
 }
 
 TEST(LoadGovernorTest, TheDiskHasABudgetOfItsOwn) {
-  Service service({.cpu_percent = 10, .disk_bytes_per_second = 1000});
+  GovernedService service({.cpu_percent = 10, .disk_bytes_per_second = 1000});
   EXPECT_TRUE(service.Step(1, 2500));
   EXPECT_EQ(service.level(), SamplingLevel::OneIn(4));
   EXPECT_EQ(service.governor().reason(),
@@ -77,7 +77,7 @@ TEST(LoadGovernorTest, TheDiskHasABudgetOfItsOwn) {
 }
 
 TEST(LoadGovernorTest, WhereSamplingDoesNotHelpDispatchesAreOnlyCounted) {
-  Service service({.cpu_percent = 1});
+  GovernedService service({.cpu_percent = 1});
   int changes = 0;
   for (int i = 0; i < 20 && !service.level().counts_only(); ++i) {
     changes += service.Run(100, /*fixed_percent=*/20) ? 1 : 0;
@@ -90,7 +90,7 @@ TEST(LoadGovernorTest, WhereSamplingDoesNotHelpDispatchesAreOnlyCounted) {
 }
 
 TEST(LoadGovernorTest, RecoversStepByStepUpToEveryDispatch) {
-  Service service({.cpu_percent = 10});
+  GovernedService service({.cpu_percent = 10});
   for (int i = 0; i < 20; ++i) service.Run(100'000);
   ASSERT_FALSE(service.level().every());
   uint32_t before = service.level().counts_only() ? 2048 : service.level().divisor();
@@ -104,10 +104,10 @@ TEST(LoadGovernorTest, RecoversStepByStepUpToEveryDispatch) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(service.Run(1));
 }
 
-// Load that is too much at one level and little at the next: how often it is tried to
-// record more becomes rarer and rarer.
+// Load that is too high at one level and low at the next: attempts to record more
+// become less and less frequent.
 TEST(LoadGovernorTest, DoesNotSwingBetweenTwoLevels) {
-  Service service({.cpu_percent = 10});
+  GovernedService service({.cpu_percent = 10});
   const auto load = [&] { return service.level().every() ? 30.0 : 1.0; };
   int first = 0, second = 0;
   for (int i = 0; i < 200; ++i) first += service.Step(load(), 0) ? 1 : 0;
@@ -124,7 +124,7 @@ TEST(LoadGovernorTest, IsNotAskedMoreOftenThanOnceASecond) {
   EXPECT_TRUE(governor.Update({.now_ns = 2'000'000'000, .cpu_ns = 990'000'000}));
 }
 
-// Totals that go back, as of a clock that jumps, are no load.
+// Totals that decrease, as with a clock that jumps, are no load.
 TEST(LoadGovernorTest, TotalsThatGoBackAreNoLoad) {
   LoadGovernor governor({.cpu_percent = 10, .disk_bytes_per_second = 10});
   EXPECT_FALSE(governor.Update(

@@ -10,7 +10,7 @@ namespace rocattach {
 
 inline constexpr uint64_t kStartNs = 1'000'000'000;
 
-// `number` distinguishes processes, whose ids are above the kernel's limit.
+// `number` distinguishes processes, whose process IDs are above the kernel's limit.
 inline rocattach_event MadeUpEvent(uint32_t type, uint32_t number, uint64_t time_ns) {
   rocattach_event event = {};
   event.type = type;

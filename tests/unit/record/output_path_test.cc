@@ -25,7 +25,7 @@ OutputKeys Keys() {
   return keys;
 }
 
-TEST(ExpandOutputKeys, RecordedProcessesAreNotThoseOfThisMachine) {
+TEST(ExpandOutputKeys, IdsOfRecordedProcessesAreNotReadOnThisMachine) {
   OutputKeys keys = Keys();
   keys.process.id.pid = getpid();
   EXPECT_EQ(ExpandOutputKeys("%pgid%-%psid%", keys),
@@ -37,7 +37,7 @@ TEST(ExpandOutputKeys, RecordedProcessesAreNotThoseOfThisMachine) {
 TEST(TakeDirectory, AbsolutePathsNameTheirDirectory) {
   const auto split = [](std::string file) {
     std::string directory = "given";
-    TakeDirectory(&directory, &file);
+    SplitOffDirectory(&directory, &file);
     return directory + "|" + file;
   };
   EXPECT_EQ(split("/tmp/run"), "/tmp|run");
@@ -69,7 +69,7 @@ TEST(ExpandOutputKeys, ReadsTheEnvironmentInAllThreeForms) {
   EXPECT_EQ(ExpandOutputKeys("a%env{NOT_SET}%b", Keys()), "ab");
 }
 
-TEST(ExpandOutputKeys, LeavesWhatIsNoKey) {
+TEST(ExpandOutputKeys, LeavesTextThatIsNotAKey) {
   for (const char* text :
        {"plain", "100%", "%", "%%", "{", "{x}", "$HOME", "%nokey%"}) {
     EXPECT_EQ(ExpandOutputKeys(text, Keys()), text);
@@ -77,7 +77,7 @@ TEST(ExpandOutputKeys, LeavesWhatIsNoKey) {
 }
 
 // A process chooses its arguments and environment: they must not choose the path.
-TEST(ExpandOutputKeys, ValuesCannotLeaveTheirPlace) {
+TEST(ExpandOutputKeys, ValuesStayWithinTheirPathComponent) {
   EXPECT_EQ(ExpandOutputKeys("%env{TEAM}%", Keys()), "blue_.._.._etc");
   EXPECT_EQ(ExpandOutputKeys("%arg2%", Keys()), "4_8");
   OutputKeys keys = Keys();

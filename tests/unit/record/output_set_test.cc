@@ -63,7 +63,7 @@ TEST_F(OutputSetTest, OneFileAProcess) {
   EXPECT_TRUE(std::filesystem::exists(directory_ / "app/12.rwa"));
 }
 
-TEST(PausedTextTest, OnlyWhatMayEndIsAPause) {
+TEST(PausedTextTest, OnlyATemporaryErrorIsAPause) {
   EXPECT_THAT(PausedText(ErrnoStatus(ENOSPC, "no room")),
               testing::HasSubstr("it resumes when that is over"));
   const std::string text = PausedText(ErrnoStatus(EPIPE, "standard output"));
@@ -85,7 +85,7 @@ TEST_F(OutputSetTest, AProcessThatIsNotWantedHasNoFileOfItsOwn) {
   EXPECT_TRUE(set->Close({}).ok());
   EXPECT_EQ(set->files(), (std::vector<std::string>{directory_ / "11.rwa"}));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "12.rwa"));
-  // With others it has a place in their file.
+  // In a file that several processes share, it is kept.
   auto shared = OutputSet::Open({directory_.path(), "run", {}});
   ASSERT_TRUE(shared.ok()) << shared.status();
   two = shared->OpenUnwanted(Process(12), {});
@@ -94,7 +94,7 @@ TEST_F(OutputSetTest, AProcessThatIsNotWantedHasNoFileOfItsOwn) {
   EXPECT_TRUE(shared->Close({}).ok());
 }
 
-// A disk without room, as far as this process can tell.
+// RLIMIT_FSIZE makes the disk look full to this process.
 TEST_F(OutputSetTest, AFileThatCannotBeWrittenIsNotLeftBehind) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -141,7 +141,7 @@ TEST_F(OutputSetTest, ASplitRecordingIsASeriesOfFiles) {
 }
 
 // The wall clock is set forward by years and back again: files are split by their true
-// age, none is lost, the oldest goes first, and each has the span that it covers.
+// age, none is lost, the oldest is deleted first, and each has the span that it covers.
 TEST_F(OutputSetTest, AClockThatIsSetChangesNeitherFilesNorTheirOrder) {
   constexpr uint64_t kSecond = 1'000'000'000;
   ClockSnapshot clock;

@@ -1,4 +1,4 @@
-// One process in a recording, read back from its file. There is no process.
+// The stream of one fictitious process in a recording, read back from its file.
 #ifndef ROCATTACH_TESTS_UNIT_RECORD_PROCESS_STREAM_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_RECORD_PROCESS_STREAM_FIXTURE_H_
 
@@ -27,7 +27,7 @@ class ProcessStreamTest : public RecordingTest {
     session_.emplace(ProcessId{100, 7}, memory_.get(), process_, &*output_);
   }
 
-  // What the recording says of the process. It is complete now.
+  // Completes the recording. Returns the stream of the process.
   KeepingVisitor::Stream Finish() {
     KeepingVisitor visitor;
     Read(&visitor);

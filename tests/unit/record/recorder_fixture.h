@@ -1,4 +1,4 @@
-// A recorder of processes that do not exist, and what its recording says.
+// A recorder of processes that do not exist, and the contents of its recording.
 #ifndef ROCATTACH_TESTS_UNIT_RECORD_RECORDER_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_RECORD_RECORDER_FIXTURE_H_
 
@@ -26,7 +26,7 @@
 
 namespace rocattach {
 
-// What a recording says, by stream.
+// The contents of a recording, by stream.
 struct RecordedRun : StreamVisitor {
   std::map<uint32_t, v1::Process> processes;
   std::map<uint32_t, v1::WindowEvent> verdicts;
@@ -116,7 +116,7 @@ class RecorderTest : public testing::Test {
     return false;
   }
 
-  // Longer than any machine takes to a report.
+  // Longer than a report takes on any machine.
   uint64_t report_timeout_ns_ = 600'000'000'000;
   uint64_t operations_timeout_ns_ = RecorderOptions().operations_timeout_ns;
   uint64_t window_ns_ = BootNs();

@@ -8,7 +8,7 @@
 namespace rocattach {
 namespace {
 
-rocattach_event EventOf(uint32_t pid) {
+rocattach_event InboxEvent(uint32_t pid) {
   rocattach_event event = {};
   event.pid = pid;
   return event;
@@ -16,7 +16,7 @@ rocattach_event EventOf(uint32_t pid) {
 
 TEST(RecorderInbox, KeepsTheOrder) {
   RecorderInbox inbox;
-  inbox.Post(EventOf(1));
+  inbox.Post(InboxEvent(1));
   inbox.PostIfRoom(Window());
   EXPECT_TRUE(inbox.Wait(-1));
   const auto messages = inbox.TakeAll();
@@ -26,7 +26,7 @@ TEST(RecorderInbox, KeepsTheOrder) {
   EXPECT_TRUE(inbox.TakeAll().empty());
 }
 
-TEST(RecorderInbox, DropsOnlyWhatMayBeDropped) {
+TEST(RecorderInbox, DropsOnlyMessagesThatMayBeDropped) {
   RecorderInbox inbox;
   for (size_t i = 0; i < RecorderInbox::kMostMessages; ++i) {
     EXPECT_EQ(inbox.crowded(), i >= RecorderInbox::kCrowdedMessages);

@@ -1,5 +1,5 @@
-// What the recorder has counted and not received when a process ends, or when it leaves
-// a process that runs on.
+// Operations that were counted and not received when a process ends, or when the
+// recorder leaves a process that runs on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/unit/record/recorder_fixture.h"
 
 namespace rocattach {
@@ -20,9 +21,9 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.Publish(0, &record);
   rocattach_dispatch foreign = FakeCollector::Dispatch(2);
-  foreign.queue_id = 99;  // no such queue: not a record we can believe
+  foreign.queue_id = 99;  // no such queue: an invalid record
   fake.Publish(0, &foreign);
-  fake.ring(0)->dropped = 8;  // 3 of them no operations
+  fake.ring(0)->dropped = 8;  // 3 of them are not operations
   fake.ring(0)->dispatches_dropped = 4;
   fake.ring(1)->copies_dropped = 1;
   fake.control()->other_dropped = 2;
@@ -48,7 +49,7 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
                 account.dropped_inflight());
 }
 
-// A process that runs on after its recorder: what was in flight then.
+// A recorder that ends while its process runs on, with operations in flight.
 class LeavingRecorder : public RecorderTest {
  public:
   explicit LeavingRecorder(uint64_t operations_timeout_ns = 500'000'000) {
@@ -58,7 +59,7 @@ class LeavingRecorder : public RecorderTest {
   void TestBody() override {}
   using RecorderTest::Finish;
 
-  // `operations` are in flight in a process that is recorded.
+  // Records a process in which `operations` operations are in flight.
   void Begin(uint64_t operations) {
     recorder_->OnWindow(Attached());
     ReportIn(fake_);
@@ -70,7 +71,7 @@ class LeavingRecorder : public RecorderTest {
       ++fake_.ring(0)->inflight;
     }
   }
-  // As the collector does, in its order.
+  // Completes an operation, in the order of the collector.
   void Complete(uint64_t operation) {
     const rocattach_dispatch record = FakeCollector::Dispatch(operation + 1);
     --fake_.ring(0)->dispatches_seen;  // Publish() counts it
@@ -79,13 +80,14 @@ class LeavingRecorder : public RecorderTest {
                      uint16_t{ROCATTACH_RECORD_NONE}, __ATOMIC_RELEASE);
     __atomic_sub_fetch(&fake_.ring(0)->inflight, 1, __ATOMIC_RELAXED);
   }
-  // Waits until the recorder is about to leave.
+  // Waits until the recorder is about to leave the process.
   void AwaitStop() {
-    while (__atomic_load_n(&fake_.control()->recording, __ATOMIC_ACQUIRE) != 0) {
-      usleep(100);
-    }
+    const auto stopped = [this] {
+      return __atomic_load_n(&fake_.control()->recording, __ATOMIC_ACQUIRE) == 0;
+    };
+    testing_support::Await(stopped, "the end of the recording");
   }
-  // Each operation is in the recording, once, and nothing else is said to be missing.
+  // Each operation is in the recording once, and nothing else is reported as missing.
   void ExpectEachOnce(const RecordedRun& seen, uint64_t operations) {
     ASSERT_EQ(seen.accounts.size(), 1u);
     const v1::LossAccount& account = seen.accounts.begin()->second;
@@ -105,7 +107,7 @@ class LeavingRecorder : public RecorderTest {
   FakeCollector fake_;
 };
 
-TEST(RecorderLeaves, WhatFinishesSoonAfterIsRecordedWithItsTimes) {
+TEST(RecorderLeaves, OperationsThatEndSoonAfterAreRecordedWithTheirTimes) {
   LeavingRecorder recorder;
   recorder.Begin(10);
   std::thread process([&] {
@@ -119,7 +121,7 @@ TEST(RecorderLeaves, WhatFinishesSoonAfterIsRecordedWithItsTimes) {
   EXPECT_EQ(seen.accounts.begin()->second.unfinished(), 0u);
 }
 
-TEST(RecorderLeaves, WhatDoesNotFinishIsRecordedWithoutTimes) {
+TEST(RecorderLeaves, OperationsThatDoNotEndAreRecordedWithoutTimes) {
   LeavingRecorder recorder;
   recorder.Begin(7);
   const RecordedRun seen = recorder.Finish();
@@ -127,8 +129,8 @@ TEST(RecorderLeaves, WhatDoesNotFinishIsRecordedWithoutTimes) {
   EXPECT_EQ(seen.accounts.begin()->second.unfinished(), 7u);
 }
 
-// While the table is read, operations leave it for the rings, at any instant.
-TEST(RecorderLeaves, WhatFinishesMeanwhileIsNeitherLostNorRecordedTwice) {
+// While the table is read, operations move from it to the rings, at any instant.
+TEST(RecorderLeaves, OperationsThatEndMeanwhileAreRecordedExactlyOnce) {
   constexpr int kRounds = 200;
   std::mt19937 random(1);
   for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/silent_recorder_observer.h"
 #include "tests/unit/record/recorder_fixture.h"
 #include "userspace/base/clock.h"
@@ -52,9 +53,9 @@ struct Offers : TargetObserver {
   std::atomic<int> held{0};
 };
 
-// From its window to the moment when a session can be offered to it, a process may need
-// longer than it is to wait for its session: rocprofiler-sdk is loaded meanwhile.
-TEST_F(RecorderTest, AProcessWaitsForItsSessionFromWhenItCanBeOffered) {
+// From its window until a session can be offered to it, a process may need longer than
+// it is to wait for a session, because rocprofiler-sdk is loaded in between.
+TEST_F(RecorderTest, TheWaitForASessionBeginsWhenItCanBeOffered) {
   Offers offers;
   RecorderOptions options;
   options.output = {directory_.path(), "held", {}};
@@ -72,15 +73,15 @@ TEST_F(RecorderTest, AProcessWaitsForItsSessionFromWhenItCanBeOffered) {
   (*recorder)->OnArrival(Report(fake, 0, /*acknowledged=*/false));
   for (int i = 0; i < 24'000 && offers.held == 0; ++i) usleep(5000);
   ASSERT_EQ(offers.held, 1);
-  // After the round in which it was offered.
+  // Wait for the end of the round in which it was offered.
   std::atomic<bool> reached{false};
   ASSERT_TRUE((*recorder)->RunOnThread([&reached] { reached = true; }));
-  while (!reached) usleep(1000);
+  testing_support::Await([&] { return reached.load(); }, "the end of the round");
   EXPECT_EQ(__atomic_load_n(&fake.control()->service_mapped, __ATOMIC_ACQUIRE), 0u);
   EXPECT_TRUE((*recorder)->Finish({}).ok());
 }
 
-TEST_F(RecorderTest, SaysWhoseProcessesAre) {
+TEST_F(RecorderTest, WritesTheWorkloadsOfProcesses) {
   v1::Workload first, second;
   first.set_pod("found-before-the-window");
   second.set_slurm_job("found-later");
@@ -88,7 +89,7 @@ TEST_F(RecorderTest, SaysWhoseProcessesAre) {
   recorder_->OnWindow(Attached(1));
   recorder_->OnWindow(Attached(2));
   recorder_->SetWorkload(ProcessIdOf(Event(ROCATTACH_EVENT_WINDOW, 2)), second);
-  // Nobody's.
+  // The workload of a process without a window.
   recorder_->SetWorkload(ProcessIdOf(Event(ROCATTACH_EVENT_WINDOW, 3)), second);
   RecordedRun seen = Finish();
   ASSERT_EQ(seen.processes.size(), 2u);
@@ -99,7 +100,7 @@ TEST_F(RecorderTest, SaysWhoseProcessesAre) {
   }
 }
 
-// A workload that is known early is not the end of a process.
+// A workload that is known early must not be taken for the end of a process.
 TEST_F(RecorderTest, TheWorkloadOfAnUnrelatedProcessIsDropped) {
   const rocattach_event event = Event(ROCATTACH_EVENT_WINDOW, 1);
   v1::Workload workload;
@@ -128,7 +129,7 @@ TEST_F(RecorderTest, TotalsNeverCountARecordTwice) {
     fake.Publish(0, &record);
   }
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.dispatches == 10; }));
-  // Posted behind the end, this task runs in the same round.
+  // This task is posted right after the end, and runs in the same round.
   recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT));
   std::atomic<uint64_t> right_behind_the_end = 0;
   ASSERT_TRUE(recorder_->RunOnThread(
@@ -145,7 +146,7 @@ TEST_F(RecorderTest, ProcessesBesideTheCommandAreOnlyCounted) {
   window.verdict = Verdict::kPassed;
   recorder_->OnWindow(window);
   recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT));
-  // The other order, of another process.
+  // Another process, with the two events in the other order.
   window.event = Event(ROCATTACH_EVENT_WINDOW, 1);
   window.event.mode = ROCATTACH_WINDOW_UNRELATED;
   recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT, 1));
@@ -157,8 +158,8 @@ TEST_F(RecorderTest, ProcessesBesideTheCommandAreOnlyCounted) {
   EXPECT_EQ(seen.summary->windows_passed(), 0u);
 }
 
-// The budget is spent by this test's own processor time.
-TEST_F(RecorderTest, OverItsBudgetItSamplesAndSaysSo) {
+// This test's own processor time exceeds the budget.
+TEST_F(RecorderTest, AboveItsBudgetItSamplesAndReportsIt) {
   recorder_.reset();
   RecorderOptions options;
   options.output = {directory_.path(), "budget", {}};
@@ -183,7 +184,7 @@ TEST_F(RecorderTest, OverItsBudgetItSamplesAndSaysSo) {
   EXPECT_EQ(__atomic_load_n(&fake.control()->sampling, __ATOMIC_RELAXED),
             ROCATTACH_SAMPLING_NONE);
   EXPECT_TRUE(recorder_->Totals().sampling.counts_only());
-  // As the collector counts; one that began before is recorded.
+  // Counted as the collector does; a dispatch that began before is recorded.
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.Publish(0, &record);
   fake.ring(0)->dispatches_seen += 7;

@@ -20,13 +20,13 @@ namespace {
 
 using RecorderVerdictsTest = RecorderTest;
 
-// Its recorder does not wait for reports for long.
+// The recorder does not wait for reports for long.
 class SilentCollectorTest : public RecorderTest {
  protected:
   SilentCollectorTest() { report_timeout_ns_ = 100'000'000; }
 };
 
-TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
+TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceDoesNotLoseTheFirstVerdict) {
   FakeCollector fake;
   Arm(&fake);
   ReportIn(fake);
@@ -42,7 +42,7 @@ TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   EXPECT_EQ(recorder_->Totals().refused, 0u);
 }
 
-// It may have given itself the name that is looked for.
+// The process may have changed its name to one that the policy selects.
 TEST_F(RecorderVerdictsTest, AProcessThatIsPassedHasAFileOnceItIsWanted) {
   RecorderOptions options;
   options.output = {directory_ / "each", "%pid%", {}};
@@ -65,7 +65,7 @@ TEST_F(RecorderVerdictsTest, AProcessThatIsPassedHasAFileOnceItIsWanted) {
   EXPECT_EQ(recorder_->files(), (std::vector<std::string>{directory_ / "each/7.rwa"}));
 }
 
-// The end was told before, or never will be.
+// The end of the process was reported before, or never will be.
 TEST_F(RecorderVerdictsTest, AProcessThatHadEndedBeforeItsVerdictIsNotCountedForEver) {
   Window late = Attached();
   late.outcome = AttachOutcome();
@@ -87,8 +87,8 @@ TEST_F(RecorderVerdictsTest, AProcessThatHadEndedBeforeItsVerdictIsNotCountedFor
               testing::Not(testing::HasSubstr("runs on")));
 }
 
-// The end of a hold comes before the window that another thread still serves, also when
-// the process is known already.
+// The end of a hold may arrive before its window, which another thread still serves,
+// also if the process is known already.
 TEST_F(RecorderVerdictsTest, EachWindowHasItsHold) {
   FakeCollector fake;
   Arm(&fake);
@@ -141,7 +141,7 @@ TEST_F(RecorderVerdictsTest, ReportAndExitMayOvertakeTheWindow) {
   EXPECT_EQ(seen.ends.begin()->second.signal(), 9u);
 }
 
-TEST_F(SilentCollectorTest, IsNoAttach) {
+TEST_F(SilentCollectorTest, IsNotAnAttach) {
   recorder_->OnWindow(Attached());
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   RecordedRun seen = Finish();
@@ -149,7 +149,7 @@ TEST_F(SilentCollectorTest, IsNoAttach) {
   EXPECT_EQ(seen.verdicts.begin()->second.reason(), v1::ATTACH_REASON_COLLECTOR_SILENT);
 }
 
-// A process that a signal killed while it was attached to is no "nothing to be done".
+// A process killed by a signal during its attach does not look like one without work.
 TEST_F(RecorderVerdictsTest, ADeathDuringTheAttachIsReportedAsOne) {
   recorder_->OnWindow(Attached());
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
@@ -166,7 +166,7 @@ TEST_F(RecorderVerdictsTest, ADeathDuringTheAttachIsReportedAsOne) {
       << verdict.detail();
 }
 
-// The attach found the thread dead: what killed it, the kernel's event tells later.
+// The attach found the thread dead; the kernel's event reports the signal later.
 TEST_F(RecorderVerdictsTest, ADeathThatStopsTheAttachWaitsForItsSignal) {
   Window window = Attached();
   window.outcome = {};
@@ -178,7 +178,7 @@ TEST_F(RecorderVerdictsTest, ADeathThatStopsTheAttachWaitsForItsSignal) {
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.exit.wait_status = SIGSEGV;
   recorder_->OnEvent(exit);
-  // The same, before anything was written.
+  // The same, but nothing had been written to the process.
   window.event = Event(ROCATTACH_EVENT_WINDOW, 1);
   window.outcome.target_modified = false;
   recorder_->OnWindow(window);
@@ -205,8 +205,8 @@ TEST_F(RecorderVerdictsTest, AnAttachThatIsOpenAtTheEndIsNotADeadProcess) {
   EXPECT_NE(detail.find("the process runs on"), std::string::npos) << detail;
 }
 
-// EMFILE is the service's.
-TEST_F(RecorderVerdictsTest, AServiceWithoutDescriptorsSaysSo) {
+// EMFILE is an error of the service.
+TEST_F(RecorderVerdictsTest, AServiceWithoutDescriptorsIsTheReason) {
   recorder_->OnWindow(Attached());
   const AttachFailure failure =
       UnusableMemory(ErrnoStatus(EMFILE, "open(/proc/1/map_files/0-1) failed"));
@@ -220,7 +220,7 @@ TEST_F(RecorderVerdictsTest, AServiceWithoutDescriptorsSaysSo) {
       << verdict.detail();
 }
 
-TEST_F(SilentCollectorTest, IsNoAttachIfItIsLoadedAndNeverCalled) {
+TEST_F(SilentCollectorTest, IsNotAnAttachIfItIsLoadedAndNeverCalled) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
   ReportIn(fake);
@@ -241,7 +241,7 @@ TEST_F(RecorderVerdictsTest, ARefusingCollectorIsQuoted) {
   EXPECT_EQ(detail.find('\x1b'), std::string::npos);
 }
 
-// At the end of a run: what is known soon is waited for, and no longer.
+// At the end of a run: until all are known, within a time limit, unless interrupted.
 TEST_F(RecorderVerdictsTest, VerdictsAreAwaited) {
   constexpr uint64_t kForeverNs = 3'600'000'000'000;
   const auto never = [] { return false; };
@@ -258,7 +258,7 @@ TEST_F(RecorderVerdictsTest, VerdictsAreAwaited) {
 }
 
 // Neither the process nor the collector is at fault.
-TEST_F(RecorderVerdictsTest, AVerdictThatIsMissingAtTheEndSaysSo) {
+TEST_F(RecorderVerdictsTest, AVerdictThatIsOpenAtTheEndHasAReason) {
   recorder_->OnWindow(Attached());
   const RecordedRun seen = Finish();
   ASSERT_EQ(seen.windows.size(), 1u);

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 class RecordingIndexTest : public testing::Test {
  protected:
-  // A completed file of this size.
+  // Makes a completed file of `bytes` bytes.
   IndexedRecording Make(const std::string& name, uint64_t bytes = 100) {
     const std::filesystem::path path = directory_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -98,7 +98,7 @@ TEST_F(RecordingIndexTest, TheOldestAreDeletedByNumberAndSize) {
   EXPECT_EQ(Open().recordings().size(), 1u);
 }
 
-TEST_F(RecordingIndexTest, WhatAKilledServiceHasLeftCountsAndIsDeleted) {
+TEST_F(RecordingIndexTest, FilesOfAKilledServiceCountAndAreDeleted) {
   RotationOptions limits;
   limits.keep_bytes = 250;
   ASSERT_TRUE(Open().Add(Make("host/run.000001.rwa"), limits).ok());
@@ -126,7 +126,7 @@ TEST_F(RecordingIndexTest, WhatAKilledServiceHasLeftCountsAndIsDeleted) {
   }
 }
 
-TEST_F(RecordingIndexTest, WhatUsersHaveDeletedIsForgotten) {
+TEST_F(RecordingIndexTest, FilesThatUsersHaveDeletedAreForgotten) {
   RecordingIndex index = Open();
   ASSERT_TRUE(index.Add(Make("a.rwa"), {}).ok());
   ASSERT_TRUE(index.Add(Make("b.rwa"), {}).ok());
@@ -137,7 +137,7 @@ TEST_F(RecordingIndexTest, WhatUsersHaveDeletedIsForgotten) {
   EXPECT_TRUE(index.Add(Make("c.rwa"), limits).ok());
 }
 
-// The index may have been written by somebody else.
+// The index may have been written by someone else.
 TEST_F(RecordingIndexTest, NothingOutsideAndNothingElseIsDeleted) {
   const testing_support::TemporaryDirectory outside;
   std::ofstream(outside / "victim.rwa") << "x";

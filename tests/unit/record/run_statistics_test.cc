@@ -64,7 +64,7 @@ TEST(RunStatistics, TimesOnlyAttachesThatSucceeded) {
   statistics.CountAttach(window, /*hold_ns=*/70);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.max(), 30u);
   EXPECT_EQ(statistics.Totals(0).hit_to_released.max(), 70u);
-  // Late attaches that no probe began.
+  // A late attach that did not begin at a probe.
   window.event.mode = ROCATTACH_WINDOW_BLOCKED;
   statistics.CountAttach(window, /*hold_ns=*/70);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.count(), 1u);

@@ -5,7 +5,7 @@
 namespace rocattach {
 namespace {
 
-TEST(SamplingHistoryTest, ARecordStandsForWhatItWasSampledFrom) {
+TEST(SamplingHistoryTest, ARecordStandsForTheDispatchesItWasSampledFrom) {
   SamplingHistory history;
   EXPECT_FALSE(history.ever());
   EXPECT_EQ(history.WeightAt(100), 1u);

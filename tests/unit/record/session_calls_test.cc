@@ -1,4 +1,4 @@
-// Calls of APIs with their messages, and operations on memory.
+// API calls with their messages, and memory operations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,11 +17,11 @@ using SessionCallsTest = SessionRecordsTest;
 
 TEST_F(SessionCallsTest, AnApiCallGoesToTheStreamAndTheSession) {
   rocattach_api_call call = ApiCall();
-  // Without an end, and not printable.
+  // The text has no terminating zero and is not printable.
   memset(call.text, 'x', sizeof(call.text));
   call.text[0] = '\x1b';
   call.flags = ROCATTACH_API_TEXT_CUT;
-  Take(call);
+  Consume(call);
   ASSERT_EQ(sink_->calls.size(), 1u);
   EXPECT_EQ(sink_->calls[0].domain, TraceDomain::kMarkers);
   EXPECT_EQ(sink_->calls[0].function, 3u);
@@ -44,14 +44,14 @@ TEST_F(SessionCallsTest, AMessageOfAnyLengthFollowsItsCall) {
   const std::string first(ROCATTACH_TEXT_SLOT_BYTES, 'a');
   rocattach_api_call call = ApiCall();
   call.text_slots = 2;
-  EXPECT_TRUE(Take(call));
-  TakeText(0, first);
+  EXPECT_TRUE(Consume(call));
+  ConsumeText(0, first);
   EXPECT_THAT(sink_->calls, IsEmpty());
-  TakeText(1, "end");
+  ConsumeText(1, "end");
   EXPECT_EQ(sink_->calls.size(), 1u);
-  TakeText(2, "of nothing");
+  ConsumeText(2, "of nothing");
   call.text_slots = 0;
-  EXPECT_TRUE(Take(call));
+  EXPECT_TRUE(Consume(call));
   const WrittenRecords written = Finish();
   ASSERT_EQ(written.calls.size(), 2u);
   EXPECT_EQ(written.calls[0].text, first + "end");
@@ -62,16 +62,17 @@ TEST_F(SessionCallsTest, AMessageOfAnyLengthFollowsItsCall) {
 TEST_F(SessionCallsTest, ACallWhoseMessageIsNotCompleteIsCut) {
   rocattach_api_call call = ApiCall();
   call.text_slots = 3;
-  Take(call);
-  TakeText(0, "one ");
-  TakeText(2, "three");  // out of order
-  Take(call);
-  TakeText(0, std::string(ROCATTACH_TEXT_SLOT_BYTES + 1, 'x'));  // more than there is
-  Take(call);
-  TakeText(0, "another operation follows");
+  Consume(call);
+  ConsumeText(0, "one ");
+  ConsumeText(2, "three");  // out of order
+  Consume(call);
+  // Longer than a slot.
+  ConsumeText(0, std::string(ROCATTACH_TEXT_SLOT_BYTES + 1, 'x'));
+  Consume(call);
+  ConsumeText(0, "another operation follows");
   rocattach_dispatch dispatch = Dispatch(1, 0);
-  records_->TakeDispatch(0, &dispatch);
-  Take(call);  // the process ends
+  records_->ConsumeDispatch(0, &dispatch);
+  Consume(call);  // the process ends
   const WrittenRecords written = Finish();
   ASSERT_EQ(written.calls.size(), 4u);
   const std::vector<std::string> want = {"one ", "", "another operation follows", ""};
@@ -82,26 +83,26 @@ TEST_F(SessionCallsTest, ACallWhoseMessageIsNotCompleteIsCut) {
   EXPECT_EQ(counts().api_calls, 4u);
 }
 
-// A process that begins a long message in each of its rings, and ends none.
-TEST_F(SessionCallsTest, MessagesThatWaitForTheirRestAreLimitedForAProcess) {
+// A process that begins a long message in each of its rings, and completes none.
+TEST_F(SessionCallsTest, IncompleteMessagesOfAProcessAreLimited) {
   constexpr uint16_t kSlots = 745;
   const std::string part(ROCATTACH_TEXT_SLOT_BYTES, 'x');
   rocattach_api_call call = ApiCall();
-  strcpy(call.text, "it has room");  // does not count, before and behind
-  Take(call);
+  strcpy(call.text, "it has room");  // complete at once: does not count
+  Consume(call);
   call.text_slots = kSlots;
   for (uint32_t ring = 0; ring < 64; ++ring) {
-    records_->TakeApiCall(ring, SlotOf(call));
-    for (uint16_t slot = 0; slot + 1 < kSlots; ++slot) TakeText(slot, part, ring);
+    records_->ConsumeApiCall(ring, SlotOf(call));
+    for (uint16_t slot = 0; slot + 1 < kSlots; ++slot) ConsumeText(slot, part, ring);
   }
   const uint64_t waiting = 65 - counts().api_calls;
   EXPECT_GE(waiting, 15u);
   EXPECT_LE(waiting, 16u);
   for (uint32_t ring = 0; ring < 64; ++ring) records_->EndValues(ring);
   EXPECT_EQ(counts().api_calls, 65u);
-  // There is room again.
-  Take(call);
-  for (uint16_t slot = 0; slot < kSlots; ++slot) TakeText(slot, part);
+  // There is room again after they have ended.
+  Consume(call);
+  for (uint16_t slot = 0; slot < kSlots; ++slot) ConsumeText(slot, part);
   const WrittenRecords written = Finish();
   ASSERT_EQ(written.calls.size(), 66u);
   EXPECT_EQ(written.calls[0].text, "it has room");
@@ -120,7 +121,7 @@ TEST_F(SessionCallsTest, AnApiCallThatMakesNoSenseIsInvalid) {
   for (size_t i = 0; i < changes.size(); ++i) {
     rocattach_api_call call = ApiCall();
     changes[i](&call);
-    Take(call);
+    Consume(call);
     EXPECT_EQ(counts().api_calls_invalid, i + 1) << i;
   }
   EXPECT_THAT(sink_->calls, IsEmpty());
@@ -142,16 +143,16 @@ TEST_F(SessionCallsTest, MemoryGoesToTheStream) {
   memory.address = 0x7f00;
   memory.bytes = 4096;
   memory.queue_id = 3;
-  EXPECT_TRUE(records_->TakeMemory(0, memory));
+  EXPECT_TRUE(records_->ConsumeMemory(0, memory));
   rocattach_memory bad = memory;
   bad.end_ns = 999;
-  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  EXPECT_FALSE(records_->ConsumeMemory(0, bad));
   bad = memory;
   ++bad.plan_tag;
-  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  EXPECT_FALSE(records_->ConsumeMemory(0, bad));
   bad = memory;
   bad.operation = 8;
-  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  EXPECT_FALSE(records_->ConsumeMemory(0, bad));
   EXPECT_EQ(counts().memory, 1u);
   EXPECT_EQ(counts().memory_invalid, 3u);
   const WrittenRecords written = Finish();
@@ -174,7 +175,7 @@ TEST_F(SessionCallsTest, ArgumentsKeepTheirLinesAndAreNoMessage) {
   rocattach_api_call call = ApiCall();
   call.flags = ROCATTACH_API_TEXT_ARGUMENTS;
   strcpy(call.text, "a=1\nb=x\ty");
-  EXPECT_TRUE(Take(call));
+  EXPECT_TRUE(Consume(call));
   ASSERT_EQ(sink_->calls.size(), 1u);
   EXPECT_EQ(sink_->calls[0].text, "");
   const WrittenRecords written = Finish();

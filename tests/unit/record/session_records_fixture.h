@@ -1,4 +1,4 @@
-// Records of a session, as a target would report them, and what becomes of them.
+// Records of a session as a target would publish them, and their results.
 #ifndef ROCATTACH_TESTS_UNIT_RECORD_SESSION_RECORDS_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_RECORD_SESSION_RECORDS_FIXTURE_H_
 
@@ -25,7 +25,7 @@ inline constexpr uint64_t kGeneration = 6;
 inline constexpr uint64_t kSession = 42;
 inline constexpr uint32_t kPlanId = 5;
 
-// Keeps what a session gets; readings as their sums.
+// Keeps the records that a session receives; readings as their sums.
 struct KeepingSink : RecordSink {
   struct Dispatch {
     rocattach_dispatch record;
@@ -40,7 +40,7 @@ struct KeepingSink : RecordSink {
   };
   std::vector<Dispatch> dispatches;
   std::vector<Sample> samples;
-  std::vector<uint64_t> copies;  // correlation ids
+  std::vector<uint64_t> copies;  // correlation IDs
   std::vector<ApiEvent> calls;
 
   static std::vector<double> SumsOf(absl::Span<const CounterReading> readings) {
@@ -70,7 +70,7 @@ struct KeepingSink : RecordSink {
   void OnTargetEnded(ProcessId) override {}
 };
 
-// What the stream says.
+// Keeps the records of the stream.
 struct WrittenRecords : StreamVisitor {
   std::vector<CounterRecord> counters, samples;
   std::vector<ApiCallRecord> calls;
@@ -112,8 +112,8 @@ class SessionRecordsTest : public RecordingTest {
     kernel.set_name(name);
     ASSERT_TRUE(kernels_.Add(kernel));
   }
-  // Both selections take kernels of agent 1 that match "gemm", exactly. Dispatches are
-  // counted in two passes of three and one counters; samples in one of two.
+  // Both selections take exactly the kernels of agent 1 that match "gemm". Dispatches
+  // are counted in two passes, of three counters and one; samples in one of two.
   void AddPlan(uint64_t generation, std::shared_ptr<RecordSink> sink,
                bool instances = true) {
     auto compiled = std::make_shared<CompiledPlan>();
@@ -149,15 +149,15 @@ class SessionRecordsTest : public RecordingTest {
     record.agent_id = kAgent;
     return record;
   }
-  bool Take(rocattach_dispatch record, uint32_t ring = 0) {
-    return records_->TakeDispatch(ring, &record);
+  bool Consume(rocattach_dispatch record, uint32_t ring = 0) {
+    return records_->ConsumeDispatch(ring, &record);
   }
-  bool TakeCounted(uint64_t correlation, uint32_t ring = 0) {
-    return Take(Dispatch(correlation,
-                         ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS),
-                ring);
+  bool ConsumeCounted(uint64_t correlation, uint32_t ring = 0) {
+    return Consume(Dispatch(correlation, ROCATTACH_DISPATCH_COUNTED |
+                                             ROCATTACH_DISPATCH_FOR_COUNTERS),
+                   ring);
   }
-  // One slot of two of a dispatch's values: counters 0 and 1, then counter 2.
+  // One of the two slots of a dispatch's values: counters 0 and 1, or counter 2.
   static rocattach_values Values(uint64_t operation, uint16_t slot) {
     rocattach_values values = {};
     values.kind = ROCATTACH_RECORD_VALUES;
@@ -178,11 +178,11 @@ class SessionRecordsTest : public RecordingTest {
     }
     return values;
   }
-  void Take(const rocattach_values& values, uint32_t ring = 0) {
-    records_->TakeValues(ring, SlotOf(values));
+  void Consume(const rocattach_values& values, uint32_t ring = 0) {
+    records_->ConsumeValues(ring, SlotOf(values));
   }
-  void TakeValuesOf(uint64_t operation, uint32_t ring = 0) {
-    for (const uint16_t slot : {0, 1}) Take(Values(operation, slot), ring);
+  void ConsumeValuesOf(uint64_t operation, uint32_t ring = 0) {
+    for (const uint16_t slot : {0, 1}) Consume(Values(operation, slot), ring);
   }
   static rocattach_sample Sample(uint64_t id) {
     rocattach_sample sample = {};
@@ -196,12 +196,12 @@ class SessionRecordsTest : public RecordingTest {
     sample.slots = 1;
     return sample;
   }
-  void Take(const rocattach_sample& sample) {
-    records_->TakeSample(0, SlotOf(sample));
+  void Consume(const rocattach_sample& sample) {
+    records_->ConsumeSample(0, SlotOf(sample));
     rocattach_values values = Values(sample.sample_id, 0);
     values.slots = 1;
     values.of = ROCATTACH_RECORD_SAMPLE;
-    Take(values);
+    Consume(values);
   }
   static rocattach_api_call ApiCall() {
     rocattach_api_call call = {};
@@ -216,21 +216,21 @@ class SessionRecordsTest : public RecordingTest {
     call.end_ns = 2000;
     return call;
   }
-  bool Take(const rocattach_api_call& call) {
-    return records_->TakeApiCall(0, SlotOf(call));
+  bool Consume(const rocattach_api_call& call) {
+    return records_->ConsumeApiCall(0, SlotOf(call));
   }
-  // Part `number` of a message.
-  void TakeText(uint16_t number, const std::string& part, uint32_t ring = 0) {
+  // Consumes part `number` of a message.
+  void ConsumeText(uint16_t number, const std::string& part, uint32_t ring = 0) {
     rocattach_text text = {};
     text.kind = ROCATTACH_RECORD_TEXT;
     text.slot = number;
     text.bytes = static_cast<uint16_t>(part.size());
     memcpy(text.text, part.data(), std::min(part.size(), sizeof(text.text)));
-    records_->TakeText(ring, SlotOf(text));
+    records_->ConsumeText(ring, SlotOf(text));
   }
 
   const SessionCounts& counts() const { return records_->counts(); }
-  // What the session has been given so far. Dispatches come with the next Write().
+  // Dispatches that the session has received so far; Write() delivers the rest.
   auto& Delivered() {
     records_->Write();
     return sink_->dispatches;

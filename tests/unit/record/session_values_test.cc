@@ -1,4 +1,4 @@
-// Values of counters, of dispatches and of samples.
+// Counter values of dispatches and of samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 using SessionValuesTest = SessionRecordsTest;
 
-// A slot of instances of these counters, at position 1, 2 and so on.
+// A slot with instances of these counters, at position 1, 2 and so on.
 rocattach_instances InstancesOf(uint64_t operation, uint16_t slot,
                                 const std::vector<uint64_t>& counters) {
   rocattach_instances instances = {};
@@ -33,10 +33,10 @@ rocattach_instances InstancesOf(uint64_t operation, uint16_t slot,
 }
 
 TEST_F(SessionValuesTest, ADispatchWaitsForItsValues) {
-  EXPECT_TRUE(TakeCounted(1));
-  Take(Values(1, 0));
+  EXPECT_TRUE(ConsumeCounted(1));
+  Consume(Values(1, 0));
   EXPECT_THAT(Delivered(), IsEmpty());
-  Take(Values(1, 1));
+  Consume(Values(1, 1));
   ASSERT_EQ(Delivered().size(), 1u);
   EXPECT_TRUE(Delivered()[0].for_counters);
   EXPECT_EQ(Delivered()[0].record.correlation_id, 1u);
@@ -61,24 +61,24 @@ TEST_F(SessionValuesTest, ADispatchWaitsForItsValues) {
 }
 
 TEST_F(SessionValuesTest, ValuesBelongToTheirRing) {
-  TakeCounted(1, 0);
-  TakeCounted(2, 5);
-  Take(Values(1, 0), 0);
-  TakeValuesOf(2, 5);
-  Take(Values(1, 1), 0);
+  ConsumeCounted(1, 0);
+  ConsumeCounted(2, 5);
+  Consume(Values(1, 0), 0);
+  ConsumeValuesOf(2, 5);
+  Consume(Values(1, 1), 0);
   ASSERT_EQ(Delivered().size(), 2u);
   EXPECT_EQ(Delivered()[0].record.correlation_id, 2u);
   EXPECT_EQ(Delivered()[1].record.correlation_id, 1u);
   EXPECT_EQ(counts().counted, 2u);
 }
 
-TEST_F(SessionValuesTest, ValuesOfAnotherPassAreThatPasss) {
-  TakeCounted(1);
+TEST_F(SessionValuesTest, ValuesBelongToTheirPass) {
+  ConsumeCounted(1);
   rocattach_values values = Values(1, 0);
   values.pass = 1;
   values.slots = 1;
   values.count = 1;
-  Take(values);
+  Consume(values);
   ASSERT_EQ(Delivered().size(), 1u);
   EXPECT_EQ(Delivered()[0].pass, 1u);
   const WrittenRecords written = Finish();
@@ -86,7 +86,7 @@ TEST_F(SessionValuesTest, ValuesOfAnotherPassAreThatPasss) {
   EXPECT_EQ(written.counters[0].pass, 1u);
 }
 
-// Whatever the target's memory says: what the plan did not ask for is not believed.
+// Values that the plan did not ask for are not believed, whatever the target writes.
 TEST_F(SessionValuesTest, ValuesThatThePlanCannotHaveAreInvalid) {
   const std::vector<std::function<void(rocattach_values*)>> changes = {
       [](auto* v) { v->correlation_id = 2; },
@@ -103,13 +103,13 @@ TEST_F(SessionValuesTest, ValuesThatThePlanCannotHaveAreInvalid) {
       [](auto* v) { v->value[1].instances = 0; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
-    TakeCounted(1);
+    ConsumeCounted(1);
     rocattach_values values = Values(1, 0);
     changes[i](&values);
-    Take(values);
+    Consume(values);
     EXPECT_EQ(counts().counted_invalid, i + 1) << i;
-    // Once, however many follow.
-    Take(Values(1, 1));
+    // Counted once, however many slots follow.
+    Consume(Values(1, 1));
     EXPECT_EQ(counts().counted_invalid, i + 1) << i;
   }
   EXPECT_THAT(Delivered(), IsEmpty());
@@ -117,33 +117,33 @@ TEST_F(SessionValuesTest, ValuesThatThePlanCannotHaveAreInvalid) {
 }
 
 TEST_F(SessionValuesTest, ValuesMustNotChangeFromSlotToSlot) {
-  TakeCounted(1);
-  Take(Values(1, 0));
+  ConsumeCounted(1);
+  Consume(Values(1, 0));
   rocattach_values values = Values(1, 1);
   values.slots = 3;
-  Take(values);
+  Consume(values);
   EXPECT_EQ(counts().counted_invalid, 1u);
-  TakeCounted(2);
-  Take(Values(2, 0));
+  ConsumeCounted(2);
+  Consume(Values(2, 0));
   values = Values(2, 1);
   values.pass = 1;
-  Take(values);
+  Consume(values);
   EXPECT_EQ(counts().counted_invalid, 2u);
-  TakeCounted(3);
-  Take(Values(3, 0));
-  Take(Values(3, 0));
+  ConsumeCounted(3);
+  Consume(Values(3, 0));
+  Consume(Values(3, 0));
   EXPECT_EQ(counts().counted_invalid, 3u);
   EXPECT_THAT(Delivered(), IsEmpty());
 }
 
-TEST_F(SessionValuesTest, WhatInterruptsValuesMakesThemInvalid) {
-  TakeCounted(1);
-  Take(Values(1, 0));
-  TakeCounted(2);
-  Take(Values(1, 1));
+TEST_F(SessionValuesTest, InterruptedValuesAreInvalid) {
+  ConsumeCounted(1);
+  Consume(Values(1, 0));
+  ConsumeCounted(2);
+  Consume(Values(1, 1));
   EXPECT_EQ(counts().counted_invalid, 2u);
-  // At the end, too.
-  TakeCounted(3, 1);
+  // Values that are incomplete at the end are invalid, too.
+  ConsumeCounted(3, 1);
   records_->End();
   EXPECT_EQ(counts().counted_invalid, 3u);
   EXPECT_EQ(counts().counted, 0u);
@@ -153,15 +153,16 @@ TEST_F(SessionValuesTest, WhatInterruptsValuesMakesThemInvalid) {
 constexpr uint16_t kCountedFlags =
     ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
 
-// What is drained at once is taken at once, and as slot by slot.
+// Values that are drained at once are consumed at once, with the same result as slot by
+// slot.
 TEST_F(SessionValuesTest, AllValuesAtOnce) {
   const std::vector<RecordSlot> slots = {SlotOf(Values(2, 0)), SlotOf(Values(2, 1)),
                                          SlotOf(Sample(1))};
   rocattach_dispatch second = Dispatch(2, kCountedFlags | ROCATTACH_DISPATCH_UNTIMED);
-  EXPECT_EQ(records_->TakeCounted(0, &second, slots), 0u) << "it is the first one";
-  TakeCounted(1);
-  TakeValuesOf(1);
-  EXPECT_EQ(records_->TakeCounted(0, &second, slots), 2u);
+  EXPECT_EQ(records_->ConsumeCounted(0, &second, slots), 0u) << "it is the first one";
+  ConsumeCounted(1);
+  ConsumeValuesOf(1);
+  EXPECT_EQ(records_->ConsumeCounted(0, &second, slots), 2u);
   EXPECT_EQ(second.flags, ROCATTACH_DISPATCH_UNTIMED);
   ASSERT_EQ(Delivered().size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
@@ -183,14 +184,14 @@ TEST_F(SessionValuesTest, AllValuesAtOnce) {
   }
 }
 
-TEST_F(SessionValuesTest, NothingIsTakenAtOnceThatIsNotRight) {
-  TakeCounted(1);
-  TakeValuesOf(1);
-  const auto taken = [&](rocattach_dispatch dispatch, const rocattach_values& first,
-                         const rocattach_values& second, uint32_t ring = 0) {
+TEST_F(SessionValuesTest, IncorrectValuesAreNotTakenAtOnce) {
+  ConsumeCounted(1);
+  ConsumeValuesOf(1);
+  const auto consumed = [&](rocattach_dispatch dispatch, const rocattach_values& first,
+                            const rocattach_values& second, uint32_t ring = 0) {
     const rocattach_dispatch before = dispatch;
     const size_t slots =
-        records_->TakeCounted(ring, &dispatch, {SlotOf(first), SlotOf(second)});
+        records_->ConsumeCounted(ring, &dispatch, {SlotOf(first), SlotOf(second)});
     EXPECT_TRUE(slots != 0 || memcmp(&before, &dispatch, sizeof(before)) == 0);
     return slots;
   };
@@ -217,53 +218,55 @@ TEST_F(SessionValuesTest, NothingIsTakenAtOnceThatIsNotRight) {
     for (const size_t changed : {0, 1}) {
       rocattach_values wrong[2] = {values[0], values[1]};
       change(&wrong[changed]);
-      EXPECT_EQ(taken(dispatch, wrong[0], wrong[1]), 0u) << (&change - kChanges);
+      EXPECT_EQ(consumed(dispatch, wrong[0], wrong[1]), 0u) << (&change - kChanges);
     }
   }
   for (const uint16_t flags :
        {ROCATTACH_DISPATCH_COUNTED, ROCATTACH_DISPATCH_FOR_COUNTERS,
         kCountedFlags | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED,
         kCountedFlags | ROCATTACH_DISPATCH_SELECTED_UNDECIDED}) {
-    EXPECT_EQ(taken(Dispatch(2, flags), values[0], values[1]), 0u) << flags;
+    EXPECT_EQ(consumed(Dispatch(2, flags), values[0], values[1]), 0u) << flags;
   }
   rocattach_dispatch other_plan = dispatch;
   other_plan.flags = static_cast<uint16_t>(kCountedFlags | TagOf(kGeneration + 2));
-  EXPECT_EQ(taken(other_plan, values[0], values[1]), 0u);
+  EXPECT_EQ(consumed(other_plan, values[0], values[1]), 0u);
   rocattach_dispatch other_gpu = dispatch;
   ++other_gpu.agent_id;
-  EXPECT_EQ(taken(other_gpu, values[0], values[1]), 0u);
-  // Cut off by the end of what was drained.
+  EXPECT_EQ(consumed(other_gpu, values[0], values[1]), 0u);
+  // Cut off by the end of the drained records.
   rocattach_dispatch cut = dispatch;
-  EXPECT_EQ(records_->TakeCounted(0, &cut, {SlotOf(values[0])}), 0u);
-  EXPECT_EQ(records_->TakeCounted(0, &cut, {}), 0u);
+  EXPECT_EQ(records_->ConsumeCounted(0, &cut, {SlotOf(values[0])}), 0u);
+  EXPECT_EQ(records_->ConsumeCounted(0, &cut, {}), 0u);
   // While another dispatch of the ring waits for its values.
-  TakeCounted(3, 1);
-  EXPECT_EQ(taken(dispatch, values[0], values[1], 1), 0u);
-  // All is well with it.
-  EXPECT_EQ(taken(dispatch, values[0], values[1]), 2u);
+  ConsumeCounted(3, 1);
+  EXPECT_EQ(consumed(dispatch, values[0], values[1], 1), 0u);
+  // The unchanged values are consumed.
+  EXPECT_EQ(consumed(dispatch, values[0], values[1]), 2u);
   EXPECT_EQ(Delivered().size(), 2u);
 }
 
-// Its numbers and passes may mean something else.
+// In another plan, counter numbers and passes may have another meaning.
 TEST_F(SessionValuesTest, AnotherPlansValuesAreLookedAtAgain) {
-  TakeCounted(1);
-  TakeValuesOf(1);
+  ConsumeCounted(1);
+  ConsumeValuesOf(1);
   AddPlan(kGeneration + 2, sink_);
   rocattach_dispatch dispatch = Dispatch(2, kCountedFlags);
   dispatch.flags = static_cast<uint16_t>(kCountedFlags | TagOf(kGeneration + 2));
   rocattach_values values[2] = {Values(2, 0), Values(2, 1)};
   for (rocattach_values& slot : values) slot.plan_generation = kGeneration + 2;
-  EXPECT_EQ(records_->TakeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
-            0u);
-  EXPECT_TRUE(Take(dispatch));
-  for (const rocattach_values& slot : values) Take(slot);
-  EXPECT_EQ(records_->TakeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
-            2u);
+  EXPECT_EQ(
+      records_->ConsumeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
+      0u);
+  EXPECT_TRUE(Consume(dispatch));
+  for (const rocattach_values& slot : values) Consume(slot);
+  EXPECT_EQ(
+      records_->ConsumeCounted(0, &dispatch, {SlotOf(values[0]), SlotOf(values[1])}),
+      2u);
   EXPECT_EQ(counts().counted, 3u);
 }
 
-// Nobody reads the dispatches of a session that is only recorded.
-TEST_F(SessionValuesTest, WhatNobodyReadsIsCounted) {
+// A session that is only recorded has no reader of its dispatches.
+TEST_F(SessionValuesTest, DispatchesWithoutAReaderAreCounted) {
   struct Unread : KeepingSink {
     bool ReadsDispatches(bool, bool) const override { return false; }
     void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) override {
@@ -274,9 +277,9 @@ TEST_F(SessionValuesTest, WhatNobodyReadsIsCounted) {
   };
   auto unread = std::make_shared<Unread>();
   AddPlan(kGeneration, unread);
-  TakeCounted(1);
-  TakeValuesOf(1);
-  Take(Dispatch(2, ROCATTACH_DISPATCH_SELECTED));
+  ConsumeCounted(1);
+  ConsumeValuesOf(1);
+  Consume(Dispatch(2, ROCATTACH_DISPATCH_SELECTED));
   EXPECT_EQ(Finish().counters.size(), 3u) << "but they are recorded";
   EXPECT_EQ(unread->counters, 1u);
   EXPECT_EQ(unread->timestamps, 1u);
@@ -284,15 +287,15 @@ TEST_F(SessionValuesTest, WhatNobodyReadsIsCounted) {
 }
 
 TEST_F(SessionValuesTest, NothingIsLeftOfInterruptedValues) {
-  TakeCounted(1);
-  Take(Values(1, 0));
-  TakeCounted(2);
-  TakeValuesOf(2);
+  ConsumeCounted(1);
+  Consume(Values(1, 0));
+  ConsumeCounted(2);
+  ConsumeValuesOf(2);
   ASSERT_EQ(Delivered().size(), 1u);
   EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
-  TakeCounted(3);
-  Take(Values(3, 0));
-  Take(Sample(1));
+  ConsumeCounted(3);
+  Consume(Values(3, 0));
+  Consume(Sample(1));
   ASSERT_EQ(sink_->samples.size(), 1u);
   EXPECT_THAT(sink_->samples[0].sums, ElementsAre(10, 20));
   EXPECT_EQ(counts().counted_invalid, 2u);
@@ -304,14 +307,14 @@ TEST_F(SessionValuesTest, ValuesThatTheFilterDidNotWantAreLeftOut) {
   constexpr uint16_t kCounted = ROCATTACH_DISPATCH_COUNTED |
                                 ROCATTACH_DISPATCH_FOR_COUNTERS |
                                 ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
-  EXPECT_FALSE(Take(Dispatch(1, kCounted, 2)));
-  TakeValuesOf(1);
+  EXPECT_FALSE(Consume(Dispatch(1, kCounted, 2)));
+  ConsumeValuesOf(1);
   EXPECT_THAT(Delivered(), IsEmpty());
   EXPECT_EQ(counts().counted_filtered, 1u);
   EXPECT_EQ(counts().filtered, 1u);
   // Another filter of the session wants its times.
-  EXPECT_TRUE(Take(Dispatch(2, kCounted | ROCATTACH_DISPATCH_SELECTED, 2)));
-  TakeValuesOf(2);
+  EXPECT_TRUE(Consume(Dispatch(2, kCounted | ROCATTACH_DISPATCH_SELECTED, 2)));
+  ConsumeValuesOf(2);
   ASSERT_EQ(Delivered().size(), 1u);
   EXPECT_TRUE(Delivered()[0].for_timestamps);
   EXPECT_FALSE(Delivered()[0].for_counters);
@@ -322,7 +325,7 @@ TEST_F(SessionValuesTest, ValuesThatTheFilterDidNotWantAreLeftOut) {
 }
 
 TEST_F(SessionValuesTest, ASampleComesWithItsValues) {
-  Take(Sample(3));
+  Consume(Sample(3));
   ASSERT_EQ(sink_->samples.size(), 1u);
   EXPECT_EQ(sink_->samples[0].agent_id, kAgent);
   EXPECT_EQ(sink_->samples[0].begin_ns, 1000u);
@@ -350,7 +353,7 @@ TEST_F(SessionValuesTest, ASampleThatMakesNoSenseIsInvalid) {
   for (size_t i = 0; i < changes.size(); ++i) {
     rocattach_sample sample = Sample(i + 1);
     changes[i](&sample);
-    Take(sample);
+    Consume(sample);
     EXPECT_EQ(counts().samples_invalid, i + 1) << i;
   }
   EXPECT_THAT(sink_->samples, IsEmpty());
@@ -358,18 +361,18 @@ TEST_F(SessionValuesTest, ASampleThatMakesNoSenseIsInvalid) {
 }
 
 TEST_F(SessionValuesTest, InstancesAreThoseOfTheirCountersInAnyOrder) {
-  TakeCounted(1);
+  ConsumeCounted(1);
   for (const uint16_t slot : {0, 1}) {
     rocattach_values values = Values(1, slot);
     values.instance_slots = 2;
-    Take(values);
+    Consume(values);
   }
   EXPECT_THAT(Delivered(), IsEmpty()) << "its instances follow";
-  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {2, 2, 0, 0, 0})));
-  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0, 9})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(1, 0, {2, 2, 0, 0, 0})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(1, 1, {0, 9})));
   EXPECT_EQ(Delivered().size(), 1u);
-  TakeCounted(2);
-  TakeValuesOf(2);
+  ConsumeCounted(2);
+  ConsumeValuesOf(2);
   const WrittenRecords written = Finish();
   EXPECT_EQ(counts().counted_invalid, 0u);
   ASSERT_EQ(written.counters.size(), 6u);
@@ -385,33 +388,33 @@ TEST_F(SessionValuesTest, InstancesAreThoseOfTheirCountersInAnyOrder) {
 
 TEST_F(SessionValuesTest, InstancesThatMakeNoSenseMakeTheirDispatchInvalid) {
   const auto begin = [&](uint64_t operation, uint16_t instance_slots) {
-    TakeCounted(operation);
+    ConsumeCounted(operation);
     for (const uint16_t slot : {0, 1}) {
       rocattach_values values = Values(operation, slot);
       values.instance_slots = instance_slots;
-      Take(values);
+      Consume(values);
     }
   };
   begin(1, 1);
-  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0})));  // not the first
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(1, 1, {0})));  // not slot 0
   begin(2, 1);
-  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {0})));  // of another
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(1, 0, {0})));  // dispatch 1's
   begin(3, 1);
-  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(3, 0, {})));
   begin(4, 1);
   rocattach_instances many = InstancesOf(4, 0, {0});
   many.count = ROCATTACH_INSTANCES_PER_SLOT + 1;
-  records_->TakeInstances(0, SlotOf(many));
+  records_->ConsumeInstances(0, SlotOf(many));
   begin(5, ROCATTACH_MAX_INSTANCE_SLOTS + 1);
-  begin(6, 2);  // only one comes
-  records_->TakeInstances(0, SlotOf(InstancesOf(6, 0, {0})));
+  begin(6, 2);  // only one slot comes
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(6, 0, {0})));
   const WrittenRecords written = Finish();
   EXPECT_EQ(counts().counted_invalid, 6u);
   EXPECT_THAT(written.counters, IsEmpty());
   EXPECT_THAT(Delivered(), IsEmpty());
 }
 
-// They would only take memory: nobody asked for them.
+// They would only take memory: the plan did not ask for them.
 TEST_F(SessionValuesTest, InstancesThatWereNotAskedForAreInvalid) {
   AddPlan(kGeneration + 2, sink_, /*instances=*/false);
   rocattach_dispatch dispatch =
@@ -420,12 +423,12 @@ TEST_F(SessionValuesTest, InstancesThatWereNotAskedForAreInvalid) {
     dispatch.correlation_id = 1u + instance_slots;
     dispatch.flags =
         static_cast<uint16_t>((dispatch.flags & ~TagOf(~0u)) | TagOf(kGeneration + 2));
-    Take(dispatch);
+    Consume(dispatch);
     for (const uint16_t slot : {0, 1}) {
       rocattach_values values = Values(dispatch.correlation_id, slot);
       values.plan_generation = kGeneration + 2;
       values.instance_slots = instance_slots;
-      Take(values);
+      Consume(values);
     }
   }
   const WrittenRecords written = Finish();
@@ -433,53 +436,53 @@ TEST_F(SessionValuesTest, InstancesThatWereNotAskedForAreInvalid) {
   EXPECT_EQ(written.counters.size(), 3u);
 }
 
-// A process that begins an operation in each of its rings, and ends none.
-TEST_F(SessionValuesTest, WhatWaitsForItsRestIsLimitedForAProcess) {
+// A process that begins an operation in each of its rings, and completes none.
+TEST_F(SessionValuesTest, IncompleteOperationsOfAProcessAreLimited) {
   constexpr uint32_t kRings = 64;
   for (uint32_t ring = 0; ring < kRings; ++ring) {
-    TakeCounted(ring + 1, ring);
+    ConsumeCounted(ring + 1, ring);
     for (const uint16_t slot : {0, 1}) {
       rocattach_values values = Values(ring + 1, slot);
       values.instance_slots = ROCATTACH_MAX_INSTANCE_SLOTS;
-      Take(values, ring);
+      Consume(values, ring);
     }
     for (uint16_t slot = 0; slot + 1u < ROCATTACH_MAX_INSTANCE_SLOTS; ++slot) {
-      records_->TakeInstances(ring,
-                              SlotOf(InstancesOf(ring + 1, slot, {0, 1, 2, 0, 1})));
+      records_->ConsumeInstances(ring,
+                                 SlotOf(InstancesOf(ring + 1, slot, {0, 1, 2, 0, 1})));
     }
   }
-  // Four may wait, and there is room again when they have ended.
+  // Four may be incomplete; there is room again when they have ended.
   EXPECT_EQ(counts().counted_invalid, kRings - 4);
   for (uint32_t ring = 0; ring < kRings; ++ring) records_->EndValues(ring);
   EXPECT_EQ(counts().counted_invalid, kRings);
-  TakeCounted(100);
+  ConsumeCounted(100);
   for (const uint16_t slot : {0, 1}) {
     rocattach_values values = Values(100, slot);
     values.instance_slots = 1;
-    Take(values);
+    Consume(values);
   }
-  records_->TakeInstances(0, SlotOf(InstancesOf(100, 0, {0})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(100, 0, {0})));
   EXPECT_EQ(counts().counted, 1u);
 }
 
 TEST_F(SessionValuesTest, InstancesFollowASampleToo) {
   rocattach_sample sample = Sample(3);
-  records_->TakeSample(0, SlotOf(sample));
+  records_->ConsumeSample(0, SlotOf(sample));
   rocattach_values values = Values(3, 0);
   values.slots = 1;
   values.of = ROCATTACH_RECORD_SAMPLE;
   values.instance_slots = 1;
-  Take(values);
+  Consume(values);
   EXPECT_THAT(sink_->samples, IsEmpty()) << "its instances follow";
-  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0, 0, 1})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(3, 0, {0, 0, 1})));
   EXPECT_EQ(sink_->samples.size(), 1u);
-  Take(Sample(4));
-  // Of a dispatch of the same number, and of no sample at all.
-  records_->TakeSample(0, SlotOf(Sample(5)));
+  Consume(Sample(4));
+  // Instances of another operation, and instances while no sample waits for any.
+  records_->ConsumeSample(0, SlotOf(Sample(5)));
   values.correlation_id = 5;
-  Take(values);
-  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0})));
-  records_->TakeInstances(0, SlotOf(InstancesOf(5, 0, {0})));
+  Consume(values);
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(3, 0, {0})));
+  records_->ConsumeInstances(0, SlotOf(InstancesOf(5, 0, {0})));
   const WrittenRecords written = Finish();
   EXPECT_EQ(counts().samples, 2u);
   EXPECT_EQ(counts().samples_invalid, 1u);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/record/target_fixture.h"
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/unique_fd.h"
 
@@ -91,7 +91,7 @@ TEST_F(SettleTargetTest, AStubThatDidNotLoadTheCollectorIsNoticedEarly) {
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
 }
 
-TEST_F(SettleTargetTest, AStubThatSaysWhyIsQuotedAtOnce) {
+TEST_F(SettleTargetTest, TheErrorOfAStubIsQuotedAtOnce) {
   auto never = [](pid_t) { return false; };
   for (bool at_end : {false, true}) {
     const int report = memfd_create("report", MFD_CLOEXEC);
@@ -126,7 +126,7 @@ TEST_F(SettleTargetTest, AnIdleProcessIsAttachedBeforeItsNextCall) {
   EXPECT_THAT(target_->window().detail(), HasSubstr("next call of the HSA runtime"));
 }
 
-TEST(MayBeEnteredLater, OnlyWhatIsOverSoon) {
+TEST(MayBeEnteredLater, OnlyAfterAFailureThatIsOverSoon) {
   v1::WindowEvent window;
   window.set_state(v1::WINDOW_STATE_MISSED);
   window.set_reason(v1::ATTACH_REASON_STOP_TIMEOUT);
@@ -204,7 +204,7 @@ TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsReportCounts) {
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
 }
 
-TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
+TEST_F(SettleTargetTest, OverdueMeansLongerThanTheTimeout) {
   target_ = NewTarget(Attached());
   EXPECT_FALSE(SettleIfOverdue(target_.get(), kWindowNs + kTimeoutNs, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
@@ -214,7 +214,7 @@ TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
   EXPECT_THAT(target_->window().detail(), HasSubstr("did not report in"));
 }
 
-// It learns of the end of hsa_init, however long that takes.
+// It notices the end of hsa_init, however long that takes.
 TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
   ReportIn();
   PutInPlace(&fake_);
@@ -222,7 +222,7 @@ TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
 }
 
-TEST_F(SettleTargetTest, WhatWasNotAttachedToIsNotOverdue) {
+TEST_F(SettleTargetTest, AProcessThatWasNotAttachedToIsNotOverdue) {
   Window window = Attached();
   window.attach_tried = false;
   target_ = NewTarget(std::move(window));
@@ -230,14 +230,14 @@ TEST_F(SettleTargetTest, WhatWasNotAttachedToIsNotOverdue) {
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
 }
 
-TEST_F(SettleTargetTest, OverdueTellsACollectorThatWasLoadedAndNeverCalled) {
+TEST_F(SettleTargetTest, AnOverdueVerdictSaysIfTheCollectorWasNeverCalled) {
   ReportIn();
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kRefused);
   EXPECT_THAT(target_->window().detail(), HasSubstr("the runtime never called it"));
 }
 
-TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
+TEST_F(SettleTargetTest, ALostThreadIsOverdueAsWell) {
   Window window = Attached();
   window.outcome.stage = AttachStage::kStop;
   window.outcome.reason = AttachReason::kTargetExited;
@@ -257,8 +257,8 @@ TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
             "the thread has exited; the process runs on and was not attached to");
 }
 
-// It may have spoken after it was looked at, and before it was found to be late.
-TEST_F(SettleTargetTest, AnOverdueCollectorThatHasSpokenIsNotSilent) {
+// It may report after it was last read, and before it is found to be overdue.
+TEST_F(SettleTargetTest, AnOverdueCollectorThatHasReportedIsNotSilent) {
   ReportIn(1);
   Refuse(&fake_);
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));

@@ -1,4 +1,4 @@
-// What one round of draining may cost, whatever a target has written.
+// Limits on the cost of one round of draining, whatever a target has written.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -40,27 +40,30 @@ TEST_F(TargetBudgetTest, LongNamesCostMoreThanShortOnes) {
   EXPECT_GE(rounds, 3);
 }
 
-TEST_F(TargetBudgetTest, SoManyShortOnesAreReadAtOnce) {
+TEST_F(TargetBudgetTest, TheNumberOfShortNamesInARoundIsLimited) {
   for (uint32_t id = 1; id <= 60; ++id) fake_.AddKernel(id, "k");
   target_->Drain(kNow, 256);
   EXPECT_FALSE(target_->memory()->dictionary_read());
 }
 
-TEST_F(TargetBudgetTest, SoManyDearRecordsAreReadAtOnce) {
+TEST_F(TargetBudgetTest, TheNumberOfExpensiveRecordsInARoundIsLimited) {
   rocattach_clock clock = {};
   clock.kind = ROCATTACH_RECORD_CLOCK;
   for (uint32_t i = 0; i < FakeCollector::kSlots; ++i) fake_.Publish(0, &clock);
   EXPECT_LE(target_->Drain(kNow, 256), 16u);
   EXPECT_TRUE(target_->behind());
-  // Those that cost little are read in the same number of rounds as before.
+  // Records that cost little are still read in a single round.
   rocattach_dispatch dispatch = FakeCollector::Dispatch(1);
-  while (target_->behind()) target_->Drain(kNow);
+  for (int rounds = 0; target_->behind(); ++rounds) {
+    ASSERT_LT(rounds, 1000) << "the clocks are never all read";
+    target_->Drain(kNow);
+  }
   for (uint32_t i = 0; i < FakeCollector::kSlots; ++i) fake_.Publish(0, &dispatch);
   EXPECT_EQ(target_->Drain(kNow, 256), FakeCollector::kSlots);
 }
 
-// They would wait until the process ends.
-TEST_F(TargetBudgetTest, NobodyWaitsForATargetThatIsNotRead) {
+// Callers would otherwise wait until the process ends.
+TEST_F(TargetBudgetTest, NoCallerWaitsForATargetThatIsNotRead) {
   const rocattach_dispatch dispatch = FakeCollector::Dispatch(1);
   fake_.Publish(0, &dispatch);
   target_->Drain(kNow);
@@ -77,8 +80,8 @@ TEST_F(TargetBudgetTest, NobodyWaitsForATargetThatIsNotRead) {
   EXPECT_FALSE(target_->session()->awaited());
 }
 
-// Minutes, if each kernel cost as much as all before it.
-TEST_F(TargetBudgetTest, AsManyKernelsAsThereCanBeDuringASession) {
+// This would take minutes if each kernel cost as much as all those before it.
+TEST_F(TargetBudgetTest, TheMaximumNumberOfKernelsCanComeDuringASession) {
   auto plan = std::make_shared<CompiledPlan>();
   plan->image = std::make_unique<rocattach_plan>();
   plan->selections[0].wanted = true;

@@ -26,12 +26,12 @@ class TargetDictionaryTest : public ProcessStreamTest {
   std::unique_ptr<TargetDictionary> NewDictionary() {
     return std::make_unique<TargetDictionary>(process_, &*output_, &*session_, user_);
   }
-  // Kernels with long names, until one is refused. Returns how many were kept.
+  // Adds kernels with long names until one is refused. Returns how many were kept.
   static uint32_t Fill(TargetDictionary* dictionary) {
     const std::string name(60'000, 'k');
     uint32_t kept = 0;
     while (kept < 10'000) {
-      dictionary->Take(KernelEntry(kept + 1, name));
+      dictionary->AddEntry(KernelEntry(kept + 1, name));
       if (dictionary->refused() != 0) break;
       ++kept;
     }
@@ -43,10 +43,10 @@ class TargetDictionaryTest : public ProcessStreamTest {
 };
 
 TEST_F(TargetDictionaryTest, EntriesGoToTheStream) {
-  dictionary_->Take(AgentEntry(1, "gfx90a"));
-  dictionary_->Take(QueueEntry(2));
-  dictionary_->Take(KernelEntry(3, "gemm"));
-  dictionary_->Take(EntryBytes<rocattach_code_object_entry>(
+  dictionary_->AddEntry(AgentEntry(1, "gfx90a"));
+  dictionary_->AddEntry(QueueEntry(2));
+  dictionary_->AddEntry(KernelEntry(3, "gemm"));
+  dictionary_->AddEntry(EntryBytes<rocattach_code_object_entry>(
       4, ROCATTACH_ENTRY_CODE_OBJECT, "file:///a.co"));
   const KeepingVisitor::Stream stream = Finish();
   EXPECT_EQ(stream.agents.at(1).name(), "gfx90a");
@@ -60,9 +60,9 @@ TEST_F(TargetDictionaryTest, TheSessionKnowsAgentsAndFunctions) {
   rocattach_agent_entry gpu = {};
   gpu.entry.id = 1;
   gpu.type = 2;
-  dictionary_->Take(EntryBytes(gpu, ROCATTACH_ENTRY_AGENT, "gfx90a"));
-  dictionary_->Take(EntryBytes<rocattach_function_entry>(1, ROCATTACH_ENTRY_FUNCTION,
-                                                         "hsa_queue_create"));
+  dictionary_->AddEntry(EntryBytes(gpu, ROCATTACH_ENTRY_AGENT, "gfx90a"));
+  dictionary_->AddEntry(EntryBytes<rocattach_function_entry>(
+      1, ROCATTACH_ENTRY_FUNCTION, "hsa_queue_create"));
   fake_.control()->backend = ROCATTACH_BACKEND_SDK;
   // A process is not described before its dictionary was read.
   memory_->Snapshot();
@@ -77,39 +77,39 @@ TEST_F(TargetDictionaryTest, TheSessionKnowsAgentsAndFunctions) {
 TEST_F(TargetDictionaryTest, TheLargestIdsCount) {
   EXPECT_EQ(dictionary_->max_agent(), 0u);
   for (uint32_t id : {3u, 9u, 2u}) {
-    dictionary_->Take(AgentEntry(id, "gfx90a"));
-    dictionary_->Take(QueueEntry(id + 1));
-    dictionary_->Take(KernelEntry(id + 2, "gemm"));
+    dictionary_->AddEntry(AgentEntry(id, "gfx90a"));
+    dictionary_->AddEntry(QueueEntry(id + 1));
+    dictionary_->AddEntry(KernelEntry(id + 2, "gemm"));
   }
   EXPECT_EQ(dictionary_->max_agent(), 9u);
   EXPECT_EQ(dictionary_->max_queue(), 10u);
   EXPECT_EQ(dictionary_->max_kernel(), 11u);
 }
 
-TEST_F(TargetDictionaryTest, WhatCannotBeDecodedIsCountedAndLeftOut) {
-  dictionary_->Take({});
-  dictionary_->Take({1, 2, 3});
+TEST_F(TargetDictionaryTest, EntriesThatCannotBeDecodedAreCountedAndLeftOut) {
+  dictionary_->AddEntry({});
+  dictionary_->AddEntry({1, 2, 3});
   std::vector<uint8_t> cut = KernelEntry(5, "gemm");
   cut.resize(cut.size() - 8);
-  dictionary_->Take(cut);
+  dictionary_->AddEntry(cut);
   EXPECT_EQ(dictionary_->malformed(), 3u);
   EXPECT_EQ(dictionary_->refused(), 0u);
   EXPECT_EQ(dictionary_->max_kernel(), 0u);
   EXPECT_THAT(Finish().kernels, IsEmpty());
 }
 
-TEST_F(TargetDictionaryTest, AProcessHasSoMuchMemoryForNames) {
+TEST_F(TargetDictionaryTest, TheMemoryForNamesOfAProcessIsLimited) {
   const uint32_t kept = Fill(dictionary_.get());
   // Each name is kept twice.
   EXPECT_EQ(kept, kMaxDictionaryBytes /
                       (2 * KernelEntry(1, std::string(60'000, 'k')).size() + 48));
   EXPECT_LE(user_->dictionary_bytes, kMaxDictionaryBytes);
-  // Dispatches of the kernel that was refused have no name.
+  // Dispatches of the refused kernel have no name.
   EXPECT_EQ(dictionary_->max_kernel(), kept);
-  // A short name still fits, and what is not a name has room of its own.
-  dictionary_->Take(KernelEntry(kept + 2, "gemm"));
-  dictionary_->Take(AgentEntry(1, "gfx90a"));
-  dictionary_->Take(QueueEntry(1));
+  // A short name still fits, and entries of other kinds have room of their own.
+  dictionary_->AddEntry(KernelEntry(kept + 2, "gemm"));
+  dictionary_->AddEntry(AgentEntry(1, "gfx90a"));
+  dictionary_->AddEntry(QueueEntry(1));
   EXPECT_EQ(dictionary_->refused(), 1u);
   const KeepingVisitor::Stream stream = Finish();
   EXPECT_THAT(stream.kernels, SizeIs(kept + 1));
@@ -124,19 +124,19 @@ TEST_F(TargetDictionaryTest, AUsersProcessesShareALimit) {
   EXPECT_GT(rest, 0u);
   EXPECT_LT(rest, first);
   EXPECT_LE(user_->dictionary_bytes, kMaxUserDictionaryBytes);
-  // What a process had is free again when it is gone.
+  // The memory of a process is available again when the process is gone.
   dictionary_.reset();
   EXPECT_EQ(Fill(NewDictionary().get()), first);
 }
 
-// But each process has its agents and queues, and the functions that it calls.
+// But each process has room for its agents, its queues and the functions it calls.
 TEST_F(TargetDictionaryTest, AUsersProcessesShareALimitOfQueues) {
   std::vector<std::unique_ptr<TargetDictionary>> dictionaries;
   for (int i = 0; i < 40; ++i) {
     dictionaries.push_back(NewDictionary());
     uint32_t id = 0;
     while (dictionaries.back()->refused() == 0 && id < 100'000) {
-      dictionaries.back()->Take(QueueEntry(++id));
+      dictionaries.back()->AddEntry(QueueEntry(++id));
     }
     EXPECT_GE(id, (128u << 10) / (QueueEntry(1).size() + 48)) << i;
   }
@@ -148,7 +148,7 @@ TEST_F(TargetDictionaryTest, AUsersProcessesShareALimitOfQueues) {
 TEST_F(TargetDictionaryTest, AgentsAndQueuesAreLimitedToo) {
   uint32_t id = 0;
   while (dictionary_->refused() == 0 && id < 100'000) {
-    dictionary_->Take(QueueEntry(++id));
+    dictionary_->AddEntry(QueueEntry(++id));
   }
   EXPECT_EQ(id - 1, (1 << 20) / (QueueEntry(1).size() + 48));
   EXPECT_LE(user_->dictionary_bytes, 1u << 20);

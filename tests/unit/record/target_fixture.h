@@ -41,7 +41,7 @@ class TargetTest : public RecordingTest {
     return std::make_unique<Target>(std::move(window), *output, v1::Process(),
                                     &*output_);
   }
-  // The collector reports in.
+  // Makes the collector report in.
   static void Report(const FakeCollector& fake, Target* target) {
     auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
     ASSERT_TRUE(memory.ok()) << memory.status();

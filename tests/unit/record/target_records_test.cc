@@ -50,16 +50,16 @@ class TargetRecordsTest : public ProcessStreamTest {
     ProcessStreamTest::SetUp();
     dictionary_.emplace(process_, &*output_, &*session_,
                         std::make_shared<UserMemory>());
-    dictionary_->Take(AgentEntry(1, "gfx90a"));
-    dictionary_->Take(QueueEntry(1));
-    dictionary_->Take(KernelEntry(1, "gemm"));
+    dictionary_->AddEntry(AgentEntry(1, "gfx90a"));
+    dictionary_->AddEntry(QueueEntry(1));
+    dictionary_->AddEntry(KernelEntry(1, "gemm"));
     records_.emplace(v1::Process(), process_, &*output_, &*session_, &*dictionary_,
                      kRings);
   }
   template <typename... Record>
-  uint64_t Take(uint32_t ring, const Record&... records) {
+  uint64_t Consume(uint32_t ring, const Record&... records) {
     const std::vector<RecordSlot> slots = {SlotOf(records)...};
-    return records_->Take(ring, slots);
+    return records_->Consume(ring, slots);
   }
   const TargetRecords::Counts& counts() const { return records_->counts(); }
 
@@ -71,8 +71,8 @@ TEST_F(TargetRecordsTest, OperationsGoToTheStreamAsTheyAre) {
   rocattach_dispatch dispatch = Dispatch(1);
   dispatch.agent_id = 1;
   dispatch.queue_id = 1;
-  Take(0, dispatch, Copy(2));
-  Take(1, Dispatch(3));
+  Consume(0, dispatch, Copy(2));
+  Consume(1, Dispatch(3));
   EXPECT_EQ(counts().operations.dispatches, 2u);
   EXPECT_EQ(counts().operations.copies, 1u);
   EXPECT_EQ(counts().invalid + counts().malformed + counts().untimed, 0u);
@@ -83,14 +83,14 @@ TEST_F(TargetRecordsTest, OperationsGoToTheStreamAsTheyAre) {
   EXPECT_EQ(Describe(stream.copies[0]), Describe(Copy(2)));
 }
 
-TEST_F(TargetRecordsTest, ReferencesToWhatDoesNotExistAreInvalid) {
+TEST_F(TargetRecordsTest, ReferencesToUnknownObjectsAreInvalid) {
   rocattach_dispatch queue = Dispatch(1), agent = Dispatch(2);
   queue.queue_id = 2;
   agent.agent_id = 2;
   rocattach_copy source = Copy(3), destination = Copy(4);
   source.src_agent_id = 2;
   destination.dst_agent_id = 2;
-  Take(0, queue, agent, source, destination);
+  Consume(0, queue, agent, source, destination);
   EXPECT_EQ(counts().invalid, 4u);
   EXPECT_EQ(counts().operations.dispatches + counts().operations.copies, 0u);
   const KeepingVisitor::Stream stream = Finish();
@@ -102,7 +102,7 @@ TEST_F(TargetRecordsTest, ReferencesToWhatDoesNotExistAreInvalid) {
 TEST_F(TargetRecordsTest, ADispatchOfAnUnknownKernelHasNoKernel) {
   rocattach_dispatch record = Dispatch(1);
   record.kernel_id = 2;
-  Take(0, record);
+  Consume(0, record);
   const KeepingVisitor::Stream stream = Finish();
   ASSERT_THAT(stream.dispatches, SizeIs(1));
   EXPECT_EQ(stream.dispatches[0].kernel_id, 0u);
@@ -111,7 +111,7 @@ TEST_F(TargetRecordsTest, ADispatchOfAnUnknownKernelHasNoKernel) {
 TEST_F(TargetRecordsTest, ACopyInAnUnknownDirectionHasNone) {
   rocattach_copy record = Copy(1);
   record.direction = ROCATTACH_COPY_DEVICE_TO_DEVICE + 1;
-  Take(0, record);
+  Consume(0, record);
   const KeepingVisitor::Stream stream = Finish();
   ASSERT_THAT(stream.copies, SizeIs(1));
   EXPECT_EQ(stream.copies[0].direction, ROCATTACH_COPY_UNKNOWN);
@@ -125,7 +125,7 @@ TEST_F(TargetRecordsTest, ImpossibleTimesAreCleared) {
   longer.end_ns = longer.start_ns + kDayNs + 1;
   rocattach_copy copy = Copy(4);
   copy.end_ns = copy.start_ns - 1;
-  Take(0, backwards, longest, longer, copy);
+  Consume(0, backwards, longest, longer, copy);
   EXPECT_EQ(counts().untimed, 3u);
   EXPECT_EQ(counts().operations.dispatches, 3u);
   const KeepingVisitor::Stream stream = Finish();
@@ -139,7 +139,7 @@ TEST_F(TargetRecordsTest, ImpossibleTimesAreCleared) {
 }
 
 TEST_F(TargetRecordsTest, ClocksNeedAnAgent) {
-  Take(0, Clock(1), Clock(2));
+  Consume(0, Clock(1), Clock(2));
   EXPECT_EQ(counts().others, 1u);
   EXPECT_EQ(counts().malformed, 1u);
   const KeepingVisitor::Stream stream = Finish();
@@ -150,40 +150,40 @@ TEST_F(TargetRecordsTest, ClocksNeedAnAgent) {
 TEST_F(TargetRecordsTest, UnknownKindsAreMalformed) {
   rocattach_dispatch record = Dispatch(1);
   record.kind = 999;
-  Take(0, record);
+  Consume(0, record);
   EXPECT_EQ(counts().malformed, 1u);
   EXPECT_THAT(Finish().dispatches, IsEmpty());
 }
 
-// What sessions asked for has accounts of its own, and is not an operation.
-TEST_F(TargetRecordsTest, RecordsOfSessionsAreOthers) {
+// Records that sessions asked for have accounts of their own and are not operations.
+TEST_F(TargetRecordsTest, RecordsOfSessionsAreNotOperations) {
   rocattach_values values = {};
   values.kind = ROCATTACH_RECORD_VALUES;
   rocattach_sample sample = {};
   sample.kind = ROCATTACH_RECORD_SAMPLE;
   rocattach_api_call call = {};
   call.kind = ROCATTACH_RECORD_API;
-  Take(0, values, sample, call);
+  Consume(0, values, sample, call);
   EXPECT_EQ(counts().others, 3u);
   EXPECT_EQ(counts().malformed + counts().invalid, 0u);
   EXPECT_EQ(counts().operations.dispatches + counts().operations.copies, 0u);
 }
 
 TEST_F(TargetRecordsTest, TheCostIsInDispatches) {
-  EXPECT_EQ(Take(0), 0u);
-  EXPECT_EQ(Take(0, Dispatch(1), Copy(2)), 2u);
-  // A frame of its own, whoever it is for.
-  EXPECT_EQ(Take(0, Clock(9)), 32u);
+  EXPECT_EQ(Consume(0), 0u);
+  EXPECT_EQ(Consume(0, Dispatch(1), Copy(2)), 2u);
+  // A clock record needs a frame of its own, whatever its agent.
+  EXPECT_EQ(Consume(0, Clock(9)), 32u);
   rocattach_sample sample = {};
   sample.kind = ROCATTACH_RECORD_SAMPLE;
-  EXPECT_EQ(Take(0, sample), 4u);
+  EXPECT_EQ(Consume(0, sample), 4u);
 }
 
-TEST_F(TargetRecordsTest, WhatWasInFlightIsWrittenWithoutTimes) {
-  Take(0, Dispatch(1));
+TEST_F(TargetRecordsTest, OperationsInFlightAreWrittenWithoutTimes) {
+  Consume(0, Dispatch(1));
   records_->BeginEnd(16);
-  records_->TakeUnfinished(SlotOf(Dispatch(2)));
-  records_->TakeUnfinished(SlotOf(Copy(3)));
+  records_->ConsumeUnfinished(SlotOf(Dispatch(2)));
+  records_->ConsumeUnfinished(SlotOf(Copy(3)));
   records_->Write();
   EXPECT_EQ(counts().unfinished, 2u);
   EXPECT_EQ(counts().untimed, 2u);
@@ -197,38 +197,38 @@ TEST_F(TargetRecordsTest, WhatWasInFlightIsWrittenWithoutTimes) {
 
 // A thread that dies while it publishes leaves its last operation in both places.
 TEST_F(TargetRecordsTest, TheLastOperationOfARingIsNotTakenTwice) {
-  Take(0, Dispatch(1), Dispatch(2), Clock(1));
-  Take(1, Copy(3));
+  Consume(0, Dispatch(1), Dispatch(2), Clock(1));
+  Consume(1, Copy(3));
   records_->BeginEnd(16);
-  records_->TakeUnfinished(SlotOf(Dispatch(2)));
-  records_->TakeUnfinished(SlotOf(Copy(3)));
+  records_->ConsumeUnfinished(SlotOf(Dispatch(2)));
+  records_->ConsumeUnfinished(SlotOf(Copy(3)));
   EXPECT_EQ(counts().unfinished, 0u);
-  // An earlier one cannot be meant.
-  records_->TakeUnfinished(SlotOf(Dispatch(1)));
+  // An earlier operation of the ring cannot be the duplicate.
+  records_->ConsumeUnfinished(SlotOf(Dispatch(1)));
   records_->Write();
   EXPECT_EQ(counts().unfinished, 1u);
   EXPECT_EQ(counts().operations.dispatches, 3u);
   EXPECT_EQ(counts().operations.copies, 1u);
 }
 
-// A process that runs on publishes what was taken from its table, or the reverse.
+// A process that runs on may publish an operation taken from its table, or the reverse.
 TEST_F(TargetRecordsTest, AtTheEndAnOperationIsTakenOnce) {
   records_->BeginEnd(16);
-  Take(0, Dispatch(1));
-  records_->TakeUnfinished(SlotOf(Dispatch(1)));
-  records_->TakeUnfinished(SlotOf(Copy(2)));
+  Consume(0, Dispatch(1));
+  records_->ConsumeUnfinished(SlotOf(Dispatch(1)));
+  records_->ConsumeUnfinished(SlotOf(Copy(2)));
   records_->Write();
-  Take(1, Copy(2), Clock(1), Dispatch(3));
+  Consume(1, Copy(2), Clock(1), Dispatch(3));
   EXPECT_EQ(counts().unfinished, 1u);
   EXPECT_EQ(counts().operations.dispatches, 2u);
   EXPECT_EQ(counts().operations.copies, 1u);
   EXPECT_EQ(counts().others, 1u);
 }
 
-// It cannot make us remember any number of them.
+// The number of operations that the service remembers is limited.
 TEST_F(TargetRecordsTest, AtTheEndAProcessCannotPublishWithoutLimit) {
   records_->BeginEnd(16);
-  for (uint64_t i = 1; i <= 1000; ++i) Take(0, Dispatch(i));
+  for (uint64_t i = 1; i <= 1000; ++i) Consume(0, Dispatch(i));
   EXPECT_GE(counts().operations.dispatches, 16u);
   EXPECT_LE(counts().operations.dispatches, 64u);
 }

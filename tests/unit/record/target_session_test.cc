@@ -16,8 +16,8 @@ constexpr uint64_t kNowNs = 9'000'000'000;
 
 using TargetSessionTest = TargetTest;
 
-// The collector lists its GPUs first, then names its backend. Both may come between the
-// look at the dictionary and the question what there is.
+// The collector lists its GPUs first, then names its backend. Both may happen after the
+// dictionary was read and before the process is described.
 TEST_F(TargetSessionTest, AProcessIsDescribedWithItsGpusOrNotYet) {
   FakeCollector fake;
   const std::unique_ptr<Target> target = NewTarget(Attached());
@@ -60,8 +60,8 @@ class SessionOfAShortProcess : public ProcessStreamTest {
   std::optional<absl::Status> started_;
 };
 
-// The collector has answered, and the process has ended before anybody looked.
-TEST_F(SessionOfAShortProcess, WasActiveIfTheCollectorSaidSo) {
+// The collector has answered, and the process ended before the answer was read.
+TEST_F(SessionOfAShortProcess, WasActiveIfTheCollectorHasAnswered) {
   StartSession();
   fake_.control()->plan_acked = fake_.plan()->generation;
   session_->Ended();
@@ -74,7 +74,7 @@ TEST_F(SessionOfAShortProcess, WasActiveIfTheCollectorSaidSo) {
   EXPECT_EQ(events[1].what(), v1::SessionEvent::STOPPED);
 }
 
-// Not those from after the request: they may be in the session.
+// Dispatches after the request do not count: they may be in the session.
 TEST_F(SessionOfAShortProcess, KnowsHowManyDispatchesWereBefore) {
   const rocattach_dispatch dispatch = FakeCollector::Dispatch(1);
   for (int i = 0; i < 3; ++i) fake_.Publish(0, &dispatch);

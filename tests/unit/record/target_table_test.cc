@@ -12,7 +12,6 @@
 
 #include "tests/unit/record/target_fixture.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -37,7 +36,7 @@ class TargetTableTest : public TargetTest {
     return end;
   }
 
-  // What was closed, with its end.
+  // The closed targets, each with how it ended.
   std::vector<std::pair<ProcessId, v1::ProcessEnd::How>> closed_;
   TargetTable table_{[this](Target* target, const v1::ProcessEnd& end) {
     closed_.emplace_back(target->id(), end.how());
@@ -85,7 +84,7 @@ TEST_F(TargetTableTest, TargetsOfAUserShareMemory) {
   EXPECT_EQ(table_.MemoryOfUser(kUser), user);
 }
 
-// A child that has ended, and stays a zombie meanwhile.
+// A child that has ended and remains a zombie.
 class EndedChild {
  public:
   EndedChild() : pid_(fork()) {
@@ -120,7 +119,7 @@ TEST_F(TargetTableTest, AnEndWithoutAnEventIsNoticedTheSecondTime) {
   EXPECT_THAT(table_.FindLost(), ElementsAre(two));
 }
 
-// Its thread lost its processor between the two.
+// Its thread was preempted between the two steps.
 TEST_F(TargetTableTest, AnOperationThatIsSeenAndNotYetInFlightIsOpen) {
   FakeCollector fake;
   Target* target = Add(1);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
@@ -45,11 +46,11 @@ TEST_F(ThreadNamesTest, EveryThreadIsFoundOnce) {
     named.Notify();
     over.WaitForNotification();
   });
-  named.WaitForNotification();
+  testing_support::Await(named, "the thread to have its name");
   ThreadNames names = Names(Self());
   for (int i = 0; i < 3; ++i) {
-    names.Note(tid);
-    names.Note(static_cast<uint32_t>(getpid()));
+    names.Add(tid);
+    names.Add(static_cast<uint32_t>(getpid()));
   }
   over.Notify();
   other.join();
@@ -59,56 +60,56 @@ TEST_F(ThreadNamesTest, EveryThreadIsFoundOnce) {
   EXPECT_EQ(found_[tid].find('\x1b'), std::string::npos);
 }
 
-// In a pid namespace of its own; here the inner ids are the same as ours.
+// A process in a PID namespace of its own; here its inner IDs are the same as ours.
 TEST_F(ThreadNamesTest, AThreadIsFoundByItsIdInItsNamespace) {
   v1::Process process = Self();
   process.set_inner_pid(process.pid() + 1);
   ThreadNames names = Names(process);
-  names.Note(static_cast<uint32_t>(getpid()));
+  names.Add(static_cast<uint32_t>(getpid()));
   EXPECT_EQ(calls_, 1);
 }
 
-TEST_F(ThreadNamesTest, ThreadsOfNobodyAndOfOthersHaveNoName) {
+TEST_F(ThreadNamesTest, InvalidAndForeignThreadsHaveNoName) {
   ThreadNames names = Names(Self());
-  names.Note(0);
-  names.Note(1);  // not a thread of this process
-  names.Note(~0u);
+  names.Add(0);
+  names.Add(1);  // not a thread of this process
+  names.Add(~0u);
   v1::Process reused = Self();
   reused.set_start_ticks(reused.start_ticks() + 1);
   ThreadNames others = Names(reused);
-  others.Note(static_cast<uint32_t>(getpid()));
+  others.Add(static_cast<uint32_t>(getpid()));
   EXPECT_THAT(found_, IsEmpty());
 }
 
-TEST_F(ThreadNamesTest, TheFirstThreadOfAProcessThatIsOverHasTheProcesssName) {
+TEST_F(ThreadNamesTest, TheMainThreadOfAnEndedProcessHasTheProcessName) {
   v1::Process over = Self();
   over.set_start_ticks(over.start_ticks() + 1);
   over.set_comm("trainer");
   ThreadNames names = Names(over);
-  names.Note(over.pid());
-  names.Note(over.pid() + 1);
+  names.Add(over.pid());
+  names.Add(over.pid() + 1);
   EXPECT_EQ(found_, (std::map<uint32_t, std::string>{{over.pid(), "trainer"}}));
 }
 
 TEST_F(ThreadNamesTest, InventedThreadsAreNotLookedUpWithoutEnd) {
   ThreadNames names = Names(Self());
-  for (uint32_t i = 0; i < ThreadNames::kMostThreads; ++i) names.Note(1u << 30 | i);
-  names.Note(static_cast<uint32_t>(getpid()));
+  for (uint32_t i = 0; i < ThreadNames::kMostThreads; ++i) names.Add(1u << 30 | i);
+  names.Add(static_cast<uint32_t>(getpid()));
   EXPECT_THAT(found_, IsEmpty());
   EXPECT_EQ(names.TakeCost(), ThreadNames::kMostThreads * ThreadNames::kCostOfLook);
   EXPECT_EQ(names.TakeCost(), 0u);
 }
 
-// All tasks are looked at for each of these, but not without end.
-TEST_F(ThreadNamesTest, InventedThreadsInAPidNamespaceHaveTheirPrice) {
+// Each of these makes the service look at all tasks, but only up to a limit.
+TEST_F(ThreadNamesTest, InventedThreadsInAPidNamespaceHaveALimitedCost) {
   v1::Process process = Self();
   process.set_inner_pid(process.pid() + 1);
   ThreadNames names = Names(process);
-  for (uint32_t i = 0; i < 1000; ++i) names.Note(1u << 30 | i);
+  for (uint32_t i = 0; i < 1000; ++i) names.Add(1u << 30 | i);
   const uint64_t cost = names.TakeCost() / ThreadNames::kCostOfLook;
   EXPECT_GT(cost, 1000u);
   EXPECT_LT(cost, 1000u + 100u * 16u) << "tasks were read each time";
-  names.Note(static_cast<uint32_t>(getpid()));
+  names.Add(static_cast<uint32_t>(getpid()));
   EXPECT_EQ(calls_, 1);
 }
 

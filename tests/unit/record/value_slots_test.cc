@@ -1,4 +1,4 @@
-// Values are copied if everything about their slots is right, whichever way they are.
+// Values are copied if their slots are valid.
 #include "userspace/record/value_slots.h"
 
 #include <gtest/gtest.h>
@@ -13,28 +13,18 @@
 #include <vector>
 
 #include "tests/unit/record/collector_bytes.h"
-#include "userspace/base/cpu_features.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kCounters = 300;
 
-using Copy = size_t (*)(const ValueSlotHead& first, absl::Span<const RecordSlot> slots,
-                        size_t counters, rocattach_counter_value* to);
-
-std::vector<Copy> Copies() {
-  std::vector<Copy> copies = {CopyValues, sse2::CopyValues};
-  if (kHasAvx2) copies.push_back(avx2::CopyValues);
-  return copies;
-}
-
-// As they are, also where values are equal and their bytes are not.
+// The bytes themselves: equal values may have different bytes.
 auto BytesOf(const rocattach_counter_value& value) {
   return std::bit_cast<std::array<uint8_t, sizeof(value)>>(value);
 }
 
-// Slots of so many values.
+// Valid slots with `values` values.
 std::vector<rocattach_values> SlotsOf(size_t values) {
   std::vector<rocattach_values> slots((values + 1) / 2);
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -66,7 +56,7 @@ std::vector<RecordSlot> Raw(const std::vector<rocattach_values>& slots) {
   return raw;
 }
 
-// By the letter.
+// Reference implementation: true if all slots are valid.
 bool AreRight(const std::vector<rocattach_values>& slots) {
   for (size_t i = 0; i < slots.size(); ++i) {
     const rocattach_values& slot = slots[i];
@@ -91,17 +81,15 @@ bool AreRight(const std::vector<rocattach_values>& slots) {
 void ExpectCopied(const std::vector<rocattach_values>& slots) {
   const std::vector<RecordSlot> raw = Raw(slots);
   const bool right = AreRight(slots);
-  for (const Copy copy : Copies()) {
-    std::vector<rocattach_counter_value> to(2 * slots.size());
-    const size_t copied = copy(ValueSlotHead(raw[0]), raw, kCounters, to.data());
-    if (!right) {
-      ASSERT_EQ(copied, 0u);
-      continue;
-    }
-    ASSERT_EQ(copied, 2 * (slots.size() - 1) + slots.back().count);
-    for (size_t i = 0; i < copied; ++i) {
-      ASSERT_EQ(BytesOf(to[i]), BytesOf(slots[i / 2].value[i % 2])) << i;
-    }
+  std::vector<rocattach_counter_value> to(2 * slots.size());
+  const size_t copied = CopyValues(ValueSlotHead(raw[0]), raw, kCounters, to.data());
+  if (!right) {
+    ASSERT_EQ(copied, 0u);
+    return;
+  }
+  ASSERT_EQ(copied, 2 * (slots.size() - 1) + slots.back().count);
+  for (size_t i = 0; i < copied; ++i) {
+    ASSERT_EQ(BytesOf(to[i]), BytesOf(slots[i / 2].value[i % 2])) << i;
   }
 }
 
@@ -112,8 +100,8 @@ TEST(ValueSlots, AnyNumberOfValues) {
   }
 }
 
-// The second value of a slot that has only one is not looked at.
-TEST(ValueSlots, WhatIsNotThereIsNotChecked) {
+// The second value of a slot that has only one is not checked.
+TEST(ValueSlots, AMissingSecondValueIsNotChecked) {
   std::vector<rocattach_values> slots = SlotsOf(5);
   slots[2].value[1].counter = 0xffff;
   slots[2].value[1].instances = 0;
@@ -121,15 +109,13 @@ TEST(ValueSlots, WhatIsNotThereIsNotChecked) {
   ExpectCopied(slots);
 }
 
-TEST(ValueSlots, WithoutCountersNothingIsRight) {
+TEST(ValueSlots, WithoutCountersNoValueIsValid) {
   const std::vector<RecordSlot> raw = Raw(SlotsOf(4));
-  for (const Copy copy : Copies()) {
-    rocattach_counter_value to[4];
-    EXPECT_EQ(copy(ValueSlotHead(raw[0]), raw, 0, to), 0u);
-  }
+  rocattach_counter_value to[4];
+  EXPECT_EQ(CopyValues(ValueSlotHead(raw[0]), raw, 0, to), 0u);
 }
 
-TEST(ValueSlots, TheLastCounterIsOne) {
+TEST(ValueSlots, TheLastCounterIsValidAndTheNextIsNot) {
   for (const uint16_t counter : {299, 300, 0x7fff, 0x8000, 0xffff}) {
     for (size_t place = 0; place < 4; ++place) {
       std::vector<rocattach_values> slots = SlotsOf(4);
@@ -140,7 +126,7 @@ TEST(ValueSlots, TheLastCounterIsOne) {
   }
 }
 
-// One bit of a head, of a counter or of a number of instances.
+// Flips one bit of a slot: of its head, a counter, a number of instances or a value.
 TEST(ValueSlots, EveryBitCounts) {
   size_t wrong = 0;
   for (const size_t values : {1, 2, 3, 4, 8, 9}) {
@@ -158,9 +144,9 @@ TEST(ValueSlots, EveryBitCounts) {
 }
 
 #if !defined(__SANITIZE_THREAD__)
-// The slots may be in the memory of a process that wants to deceive us: what was checked
-// is what was copied.
-TEST(ValueSlots, WhatIsCheckedIsWhatIsCopied) {
+// The slots may be in the memory of a hostile process that changes them meanwhile: the
+// values that were checked are those that were copied.
+TEST(ValueSlots, TheCheckedValuesAreTheCopiedValues) {
   const std::vector<rocattach_values> slots = SlotsOf(8);
   std::vector<RecordSlot> raw = Raw(slots);
   std::atomic<bool> stop = false;
@@ -184,15 +170,13 @@ TEST(ValueSlots, WhatIsCheckedIsWhatIsCopied) {
   size_t taken = 0, refused = 0;
   for (size_t round = 0; round < 2'000'000 && (taken < 20'000 || refused < 20'000);
        ++round) {
-    for (const Copy copy : Copies()) {
-      rocattach_counter_value to[8];
-      const size_t copied = copy(ValueSlotHead(raw[0]), raw, kCounters, to);
-      ++(copied == 0 ? refused : taken);
-      for (size_t i = 0; i < copied; ++i) {
-        if (to[i].counter >= kCounters || to[i].instances == 0) {
-          ADD_FAILURE() << "copied without a check";
-          round = 2'000'000;
-        }
+    rocattach_counter_value to[8];
+    const size_t copied = CopyValues(ValueSlotHead(raw[0]), raw, kCounters, to);
+    ++(copied == 0 ? refused : taken);
+    for (size_t i = 0; i < copied; ++i) {
+      if (to[i].counter >= kCounters || to[i].instances == 0) {
+        ADD_FAILURE() << "copied without a check";
+        round = 2'000'000;
       }
     }
   }

@@ -16,8 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of printed tables.
-TEST(StudentQuantile, IsThatOfTables) {
+// Values from printed tables.
+TEST(StudentQuantile, MatchesPrintedTables) {
   EXPECT_NEAR(StudentQuantile(0.975, 1), 12.7062, 1e-4);
   EXPECT_NEAR(StudentQuantile(0.975, 2), 4.30265, 1e-5);
   EXPECT_NEAR(StudentQuantile(0.95, 5), 2.01505, 1e-5);
@@ -34,8 +34,8 @@ DurationHistogram Durations(std::initializer_list<uint64_t> list) {
   return durations;
 }
 
-// By hand: logarithms of the means 10 and 20; variances of the means 1 and 4, over the
-// squares of the means 0.01 each; 4 degrees of freedom; t 2.7764.
+// Calculated by hand: logarithms of the means 10 and 20; variances of the means 1 and
+// 4, over the squares of the means 0.01 each; 4 degrees of freedom; t 2.7764.
 TEST(CompareMeans, IsWelchsIntervalOfTheQuotient) {
   const DurationHistogram a = Durations({8'000, 10'000, 12'000});
   const DurationHistogram b = Durations({16'000, 20'000, 24'000});
@@ -45,7 +45,7 @@ TEST(CompareMeans, IsWelchsIntervalOfTheQuotient) {
   EXPECT_NEAR(change->change, 1.0, 1e-9);
   EXPECT_NEAR(change->low, 2 * std::exp(-reach) - 1, 1e-4);
   EXPECT_NEAR(change->high, 2 * std::exp(reach) - 1, 1e-4);
-  // The other way round it is the opposite.
+  // The comparison in the other direction gives the inverse.
   const auto back = CompareMeans(b, a, 0.95);
   EXPECT_NEAR((1 + back->low) * (1 + change->high), 1, 1e-9);
 }
@@ -60,9 +60,9 @@ TEST(CompareMeans, NeedsTwoOnEachSide) {
   EXPECT_NEAR(exact->high, 0.2, 1e-9);
 }
 
-// Of 95 % intervals, about 95 % contain the truth, with skewed durations and different
-// numbers of them.
-TEST(CompareMeans, IntervalsHoldWhatTheyPromise) {
+// About 95 % of the 95 % intervals contain the truth, with skewed durations and with
+// different numbers of them.
+TEST(CompareMeans, IntervalsHaveTheirNominalCoverage) {
   std::mt19937 random(3);
   std::gamma_distribution<double> a(4, 2'500), b(3, 4'000);  // means 10,000 and 12,000
   int covered = 0;

@@ -14,7 +14,7 @@ struct Interval {
   uint64_t start, end;
 };
 
-// The same by looking at every nanosecond.
+// A reference result, by looking at every nanosecond.
 struct Counted {
   uint64_t busy = 0, overlap = 0, gaps = 0;
 };
@@ -58,7 +58,7 @@ TEST(GpuActivity, CountsBusyTimeGapsAndOverlap) {
   EXPECT_EQ(kept, 0u);
 }
 
-TEST(GpuActivity, NothingIsNothing) {
+TEST(GpuActivity, NoOperationsGiveNoActivity) {
   size_t kept = 0;
   GpuActivity activity(&kept);
   activity.Finish();
@@ -87,12 +87,12 @@ TEST(GpuActivity, AnyOrderGivesWhatCountingGives) {
   }
 }
 
-// What comes a little late is placed all the same; what comes far too late is counted.
-TEST(GpuActivity, KeepsOnlySomeAndSaysWhatCameTooLate) {
+// An interval that comes a little late is still placed; one far too late is counted.
+TEST(GpuActivity, KeepsALimitedNumberAndCountsWhatCameTooLate) {
   size_t kept = 0;
   GpuActivity activity(&kept, /*max_kept=*/64);
   for (uint64_t i = 0; i < 10'000; ++i) {
-    const uint64_t at = (i ^ 7) * 100;  // in groups of eight, backwards
+    const uint64_t at = (i ^ 7) * 100;  // in groups of eight, in reverse order
     activity.Add(1, 1000 + at, 1000 + at + 40);
     EXPECT_LE(kept, 64u);
   }
@@ -103,8 +103,8 @@ TEST(GpuActivity, KeepsOnlySomeAndSaysWhatCameTooLate) {
   EXPECT_EQ(kept, 0u);
 }
 
-// Ends that are replaced again and again take no memory, and no time.
-TEST(GpuActivity, ManyThatBeginAtOnce) {
+// Replacing the end again and again takes no memory, and no time.
+TEST(GpuActivity, ManyIntervalsMayBeginAtOnce) {
   size_t kept = 0;
   GpuActivity activity(&kept, 1000);
   for (uint64_t i = 0; i < 100'000; ++i) activity.Add(1, 5, 10 + i);

@@ -61,10 +61,10 @@ class HtmlPageTest : public testing::Test {
     decoder.Feed(bytes_);
     decoder.FinishInput();
     const Report report = builder.Finish(decoder.stats());
-    return FormatHtmlPage(report, builder.TakeData(), {});
+    return FormatHtmlPage(report, builder.FinishData(), {});
   }
 
-  // The data of a page, as its scripts read it.
+  // The data of a page, as the page's scripts read it.
   static nlohmann::json DataOf(const std::string& page) {
     const std::string begin = "<script type=\"application/json\" id=\"data\">";
     const size_t at = page.find(begin) + begin.size();
@@ -76,7 +76,7 @@ class HtmlPageTest : public testing::Test {
   uint64_t number_ = 0;
 };
 
-TEST_F(HtmlPageTest, HasWhatTheRecordingHas) {
+TEST_F(HtmlPageTest, ShowsTheDataOfTheRecording) {
   const StreamId id = Open("app");
   AddKernel(id, 1, "_Z4vaddPfS_i");
   AddKernel(id, 2, "scale");
@@ -102,7 +102,7 @@ TEST_F(HtmlPageTest, HasWhatTheRecordingHas) {
   EXPECT_EQ(lanes[0]["operations"].size(), 30 * 3u);
   EXPECT_EQ(lanes[1]["operations"].size(), 5 * 3u);
   EXPECT_TRUE(data["timeline"]["complete"].get<bool>());
-  // And so has the flame graph.
+  // The flame graph has every dispatch, too.
   const auto& process = data["flame"]["processes"][0];
   EXPECT_EQ(process["name"], "app (pid 7)");
   ASSERT_EQ(process["queues"].size(), 2u);
@@ -125,8 +125,8 @@ TEST_F(HtmlPageTest, NothingOfTheRecordingIsMarkup) {
   EXPECT_EQ(scripts, 2u);
   const auto data = DataOf(page);
   EXPECT_EQ(data["kernels"][1]["name"], kHostile);
-  // Long names are whole. What is no text was replaced by the writer; what would turn
-  // the direction of the text is written out.
+  // Long names are complete. Invalid UTF-8 was replaced by the writer; a character that
+  // would reverse the text's direction is escaped.
   EXPECT_TRUE(data["kernels"][0]["name"] ==
               absl::StrCat(std::string(10'000, 'n'), "\xef\xbf\xbd\\u{202e}<b>"));
 }
@@ -140,7 +140,7 @@ TEST_F(HtmlPageTest, LoadsNothing) {
   }
 }
 
-// A recording of very many kernels makes a page of limited size.
+// A recording with very many kernels gives a page of limited size.
 TEST_F(HtmlPageTest, ManyKernelsShareALine) {
   const StreamId id = Open("many");
   for (uint32_t i = 1; i <= 5000; ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A file with this text, until the end of the scope.
+// A file with this text, which exists until the end of the scope.
 class TextFile {
  public:
   explicit TextFile(const std::string& text) {
@@ -87,7 +87,7 @@ TEST(KernelGroups, BadFilesAreNamed) {
   EXPECT_FALSE(groups.AddFile("/does/not/exist.yaml").ok());
 }
 
-// The example that is installed, with names as libraries write them.
+// The installed example, with kernel names as libraries choose them.
 TEST(KernelGroups, TheExampleKnowsCommonKernels) {
   KernelGroups groups;
   const absl::Status status = groups.AddFile(ROCATTACH_GROUPS);

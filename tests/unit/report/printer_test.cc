@@ -116,7 +116,7 @@ TEST(RecordPrinter, TextIsOneLineARecord) {
                               HasSubstr("grid=64x1x1"), HasSubstr("duration_ns=250")));
 }
 
-TEST(RecordPrinter, TypesChoose) {
+TEST(RecordPrinter, PrintsOnlyTheChosenTypes) {
   PrinterOptions options;
   options.types = {"copy", "process_end"};
   std::vector<std::string> lines = Print(Recording(), options);
@@ -124,7 +124,7 @@ TEST(RecordPrinter, TypesChoose) {
   EXPECT_THAT(lines[0], StartsWith("copy "));
 }
 
-TEST(RecordPrinter, DamageHasItsPlace) {
+TEST(RecordPrinter, DamageIsPrintedWhereItOccurs) {
   std::string bytes = Recording();
   bytes.resize(bytes.size() - 5);
   std::vector<std::string> lines = Print(bytes, {});

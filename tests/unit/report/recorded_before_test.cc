@@ -1,5 +1,5 @@
-// Recordings that were made by earlier versions go on being read. Each has beside it
-// what `rocattach dump` of its own version printed.
+// Recordings by earlier versions remain readable. Beside each one is the text that
+// `rocattach dump` of its own version printed.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,7 +42,7 @@ TEST_P(RecordedBeforeTest, PrintsTheSame) {
   EXPECT_EQ(stats.recordings_ended, 1u);
   EXPECT_EQ(stats.records[RecordKind::kDispatch], 3u);
   ForEachRecordKind([&](auto kind) {
-    // Of the kinds that there were.
+    // Only the kinds that existed in that version.
     if (kind.kKind == RecordKind::kMemory) return;
     EXPECT_GT(stats.records[kind.kKind], 0u) << "the recording has every kind";
   });

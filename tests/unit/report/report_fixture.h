@@ -65,7 +65,7 @@ class ReportTest : public testing::Test {
     return writer_->OpenProcess(process);
   }
 
-  // An attached process with two kernels, three names, and copies.
+  // Opens an attached process with two kernel names, three kernels, and copies.
   StreamId OpenBusy() {
     StreamId id = Open("busy", 100);
     v1::WindowEvent event;

@@ -1,4 +1,4 @@
-// What a report says of what went wrong: losses, damage, refusals, implausible numbers.
+// Problems in a report: losses, damage, refusals, implausible numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,8 +149,8 @@ TEST_F(ReportProblemsTest, RecordingsWithoutEndAreReportedAsSuch) {
   EXPECT_EQ(FormatReportJson(report).rfind("{\"incomplete\":true", 0), 0u);
 }
 
-// A process whose numbers cannot be true is in no sum, and hides nobody.
-TEST_F(ReportProblemsTest, ProcessesThatCannotBeBelievedCountForThemselves) {
+// A process with implausible numbers is in no sum, and hides no other process.
+TEST_F(ReportProblemsTest, ImplausibleProcessesAreInNoSum) {
   StreamId liar = Open("liar", 13);
   v1::WindowEvent event;
   event.set_state(v1::WINDOW_STATE_ATTACHED);
@@ -181,7 +181,7 @@ TEST_F(ReportProblemsTest, ProcessesThatCannotBeBelievedCountForThemselves) {
   EXPECT_THAT(text, HasSubstr("busy (pid 100)  attached"));
 }
 
-// Names without end in one process take no room from the others.
+// Very many names in one process take no room from the other processes.
 TEST_F(ReportProblemsTest, OneProcessCannotTakeTheRoomOfTheOthers) {
   StreamId greedy = Open("greedy", 1);
   std::vector<rocattach_dispatch> records;

@@ -45,7 +45,7 @@ TEST_F(ReportTest, KernelsAreSummedByName) {
   EXPECT_FALSE(report.HasLosses());
 }
 
-TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
+TEST_F(ReportTest, TextNamesTheProcessItsWorkAndItsEnd) {
   End(OpenBusy(), 4, 3);
   std::string text = FormatReport(Read(), {});
   EXPECT_THAT(text, HasSubstr("2023-11-14 22:13:20 UTC"));
@@ -131,8 +131,8 @@ TEST_F(ReportTest, TopLimitsKernels) {
   EXPECT_THAT(FormatReport(report, options), HasSubstr("kernel_1\n"));
 }
 
-// What went wrong is shown before what went well, in the order of the recording.
-TEST_F(ReportTest, LimitLeavesTheDullOnesOut) {
+// Processes with problems take precedence; all are shown in the recording's order.
+TEST_F(ReportTest, TheLimitLeavesOutTheLeastInteresting) {
   for (uint32_t i = 1; i <= 9; ++i) {
     StreamId id = Open(absl::StrCat("app", i), i);
     v1::WindowEvent event;

@@ -44,7 +44,7 @@ TEST(Timeline, BucketsHaveTheWholeTimeWhateverTheOrder) {
             timeline.last_ns());
 }
 
-// Each bucket against a sum by hand, where the width is known.
+// Compares each bucket with a sum by hand, for a known width.
 TEST(Timeline, OperationsAreWhereTheyWere) {
   Timeline timeline;
   timeline.Add(kLane, 7, 1'000'000, 1000);
@@ -59,7 +59,7 @@ TEST(Timeline, OperationsAreWhereTheyWere) {
     const int64_t begin =
         timeline.origin_ns() + static_cast<int64_t>(i * timeline.width_ns());
     const int64_t end = begin + static_cast<int64_t>(timeline.width_ns());
-    // Which of the three it is.
+    // The start of the operation to which this bucket belongs.
     const int64_t start = end > 5'000'000   ? 5'000'000
                           : end > 1'000'000 ? 1'000'000
                                             : 900'000;
@@ -90,7 +90,7 @@ TEST(Timeline, TheLongestOperationsAreKept) {
     last = operation.start_ns;
   }
   EXPECT_EQ(longest, 100u);
-  // Equal ones stay all over the time, not only where there was room first.
+  // Equally long operations are kept over the whole time, not only at its beginning.
   EXPECT_LT(largest_step, 5'000'000);
   EXPECT_EQ(Operations(timeline.lanes()[0]), 100'000u) << "the buckets have them all";
 }
@@ -105,7 +105,7 @@ TEST(Timeline, MemoryIsBoundedAndWhatIsLeftOutIsCounted) {
   EXPECT_LE(timeline.operations().size(), 100u);
 }
 
-// Times that a process invents leave the others where they are.
+// Times invented by a process do not move the operations of others.
 TEST(Timeline, TimesThatCannotBeTrueAreLeftOut) {
   Timeline timeline;
   timeline.Add(kLane, 0, 1'000'000'000'000'000'000, 1000);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts print of their progress.
+"""The progress messages that scripts print.
 
 usage: progress_test.py SOURCE_DIRECTORY
 """
@@ -16,14 +16,14 @@ COMMAND = ["bash", "-euc", '. "$1/scripts/progress.sh"; show_progress build', "b
 
 class ProgressTest(unittest.TestCase):
     def test_a_line_that_comes_in_parts(self):
-        """Longer apart than the script waits for a line."""
+        """The parts are further apart than the script waits for a line."""
         process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)  # fmt: skip
         for part in ("1 10 built 1", " of 10 files\n5 1", "0 built 5 of 10 files\n"):
             process.stdin.write(part)
             process.stdin.flush()
-            time.sleep(2.5)
-        output, _ = process.communicate()
+            time.sleep(2.5)  # longer than the wait
+        output, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, output)
         self.assertIn("build: built 1 of 10 files, ", output)
         self.assertIn("build: built 5 of 10 files, ", output)

@@ -72,12 +72,12 @@ TEST_F(AwaitedSafePointsTest, TheEndOfTheProcessEndsIt) {
   awaited.Add({1, 7}, "busy");
   awaited.Add({2, 7}, "busy");
   ticks_.erase(1);
-  ticks_[2] = 8;  // another process
+  ticks_[2] = 8;  // another process with this number
   const AwaitedSafePoints::Changes changes = awaited.Poll();
   EXPECT_THAT(changes.given_up, ElementsAre(Key(1), Key(2)));
   EXPECT_TRUE(absl::IsNotFound(changes.given_up.at(1)));
   EXPECT_TRUE(awaited.empty());
-  // The number of a process that has ended, in use again.
+  // The number of a process that has ended is in use again.
   awaited.Add({1, 7}, "busy");
   EXPECT_TRUE(awaited.Add({1, 9}, "busy"));
 }

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Key;
 
-// A process as the functions see it.
+// A process as the functions under test see it.
 struct Fake {
   RuntimeStart start = RuntimeStart::kNotStarted;
   uint64_t ticks = 7;
@@ -57,7 +57,7 @@ TEST_F(AwaitedStartsTest, WaitsAsLongAsNothingHappens) {
   EXPECT_FALSE(awaited.empty());
 }
 
-// The loader maps a library's code before the rest of it can be read.
+// The loader maps a library's code before the rest of the library can be read.
 TEST_F(AwaitedStartsTest, ARuntimeThatIsBeingLoadedHasNotStarted) {
   AwaitedStarts awaited = Make(0);
   awaited.Add({1, 7});
@@ -67,7 +67,7 @@ TEST_F(AwaitedStartsTest, ARuntimeThatIsBeingLoadedHasNotStarted) {
   ExpectNothing(awaited.Poll());
   processes_[1].start = RuntimeStart::kNotStarted;
   ExpectNothing(awaited.Poll());
-  // One whose code is not understood counts as started in the end.
+  // In the end, a runtime whose code is not understood counts as started.
   processes_[1].start = RuntimeStart::kUnknown;
   now_ += 900;
   ExpectNothing(awaited.Poll());
@@ -75,20 +75,20 @@ TEST_F(AwaitedStartsTest, ARuntimeThatIsBeingLoadedHasNotStarted) {
   EXPECT_THAT(awaited.Poll().started, ElementsAre(1));
 }
 
-TEST_F(AwaitedStartsTest, AWindowSettlesIt) {
+TEST_F(AwaitedStartsTest, AWindowEndsTheWait) {
   AwaitedStarts awaited = Make(10);
   awaited.Add({1, 7});
   awaited.Add({2, 7});
   windows_.insert(1);
-  // It may be open by now.
+  // Its runtime may be open by now.
   processes_[1].start = RuntimeStart::kStarted;
-  awaited.NoteWindow(2);
+  awaited.OnWindow(2);
   now_ += 100;
   ExpectNothing(awaited.Poll());
   EXPECT_TRUE(awaited.empty());
 }
 
-// It may be a copy that has no probe yet.
+// The runtime may be a library copy that has no probe yet.
 TEST_F(AwaitedStartsTest, ALoadedRuntimeIsReportedOnce) {
   AwaitedStarts awaited = Make(0);
   awaited.Add({1, 7});
@@ -117,19 +117,19 @@ TEST_F(AwaitedStartsTest, TheEndIsReportedOnceNoWindowCanCome) {
   awaited.Add({1, 7});
   awaited.Add({2, 7});
   processes_.erase(1);
-  processes_[2].ticks = 8;  // another process
+  processes_[2].ticks = 8;  // another process with this number
   ExpectNothing(awaited.Poll());
   const AwaitedStarts::Changes changes = awaited.Poll();
   EXPECT_THAT(changes.started, IsEmpty());
   EXPECT_THAT(changes.given_up, ElementsAre(Key(1), Key(2)));
   EXPECT_TRUE(absl::IsNotFound(changes.given_up.at(1)));
   EXPECT_TRUE(awaited.empty());
-  // It opened its window and ended at once.
+  // A process that opened its window and ended at once.
   processes_[1] = {};
   awaited.Add({1, 7});
   processes_.erase(1);
   ExpectNothing(awaited.Poll());
-  awaited.NoteWindow(1);
+  awaited.OnWindow(1);
   ExpectNothing(awaited.Poll());
 }
 

@@ -40,10 +40,10 @@ class ChildCommandTest : public testing::Test {
     ASSERT_TRUE(command.ok()) << command.status();
     command_ = *std::move(command);
   }
-  // Its status as the shell's $?; of a signal with 128 added.
+  // The exit status as in the shell's $?: 128 plus the number of a fatal signal.
   int End() {
     pollfd ended = {command_->pidfd(), POLLIN, 0};
-    EXPECT_EQ(poll(&ended, 1, -1), 1);
+    EXPECT_EQ(poll(&ended, 1, /*timeout=*/60'000), 1) << "the command does not end";
     const std::optional<int> status = command_->TryWait();
     EXPECT_TRUE(status.has_value());
     if (!status.has_value()) return -1;
@@ -58,7 +58,7 @@ class ChildCommandTest : public testing::Test {
     siginfo_t info = {};
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
   }
-  // A child that has ended and has not been waited for.
+  // Forks a child that has ended and has not been waited for.
   static pid_t Ended() {
     const pid_t child = fork();
     if (child == 0) _exit(0);
@@ -99,7 +99,7 @@ TEST_F(ChildCommandTest, EachWordIsAnArgument) {
   EXPECT_EQ(End(), 0);
 }
 
-// A recording that goes to standard output must not have the command's words in it.
+// Keeps the command's output out of a recording that goes to standard output.
 TEST_F(ChildCommandTest, ItsOutputCanGoToStandardError) {
   const std::string both =
       "test \"$(readlink /proc/$$/fd/1)\" = "
@@ -119,7 +119,7 @@ TEST_F(ChildCommandTest, ItsOutputCanGoToStandardError) {
   EXPECT_EQ(inherited, 1);
 }
 
-TEST_F(ChildCommandTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
+TEST_F(ChildCommandTest, ACommandThatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
   const auto missing = ChildCommand::Start({directory_ / "none"}, {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.status().message().find(directory_ / "none"), std::string::npos);
@@ -128,7 +128,7 @@ TEST_F(ChildCommandTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
   EXPECT_FALSE(HasChildren());
 }
 
-// What the service ignores for itself would be ignored by every program below it.
+// Ignored signals are inherited: all programs below the command would ignore them.
 TEST_F(ChildCommandTest, TheCommandDiesOfSignalsThatTheServiceIgnores) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     const auto before = signal(number, SIG_IGN);
@@ -154,7 +154,7 @@ TEST_F(ChildCommandTest, OrphansAreReaped) {
   Ended();
   ReapOrphans(nullptr);
   EXPECT_FALSE(HasChildren());
-  // One that runs is not waited for.
+  // A child that still runs is not waited for.
   Start({"sleep", "1000"});
   Ended();
   ReapOrphans(command_.get());
@@ -166,7 +166,7 @@ TEST_F(ChildCommandTest, OrphansAreReaped) {
 TEST_F(ChildCommandTest, TheCommandsStatusIsLeftToItsOwner) {
   Start({"sh", "-c", "exit 5"});
   pollfd ended = {command_->pidfd(), POLLIN, 0};
-  ASSERT_EQ(poll(&ended, 1, -1), 1);
+  ASSERT_EQ(poll(&ended, 1, /*timeout=*/60'000), 1) << "the command does not end";
   ReapOrphans(command_.get());
   EXPECT_EQ(End(), 5);
 }
@@ -188,7 +188,7 @@ class FindProgramTest : public ChildCommandTest {
   std::string path_;
 };
 
-TEST_F(FindProgramTest, TheFirstThatCanBeExecutedIsIt) {
+TEST_F(FindProgramTest, FindsTheFirstFileThatCanBeExecuted) {
   File("first/tool", 0644);
   std::filesystem::create_directories(directory_ / "second/tool");
   const std::string third = File("third/tool", 0755);
@@ -201,7 +201,7 @@ TEST_F(FindProgramTest, TheFirstThatCanBeExecutedIsIt) {
   EXPECT_EQ(*found, third);
 }
 
-TEST_F(FindProgramTest, AnErrorTellsWhatIsThereFromWhatIsNot) {
+TEST_F(FindProgramTest, ErrorsDistinguishNotExecutableFromNotFound) {
   File("first/tool", 0644);
   SetPath(absl::StrCat(directory_.path(), "/first:", directory_.path(), "/none"));
   EXPECT_EQ(FindProgram("tool").status().code(), absl::StatusCode::kPermissionDenied);
@@ -218,7 +218,7 @@ TEST_F(FindProgramTest, ANameWithASlashIsAPath) {
             absl::StatusCode::kPermissionDenied);
 }
 
-// As the shell and execvp(3) have it.
+// The same rule as in the shell and in execvp(3).
 TEST_F(FindProgramTest, AnEmptyEntryIsTheWorkingFolder) {
   File("tool", 0755);
   SetPath(directory_ / "none:");
@@ -230,7 +230,7 @@ TEST_F(FindProgramTest, AnEmptyEntryIsTheWorkingFolder) {
   EXPECT_EQ(*found, "tool");
 }
 
-TEST_F(FindProgramTest, NoNameIsNoProgram) {
+TEST_F(FindProgramTest, AnEmptyNameIsNotFound) {
   SetPath(directory_.path());
   EXPECT_EQ(FindProgram("").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ChildCommand::Start({""}, {}).status().code(), absl::StatusCode::kNotFound);

@@ -9,15 +9,16 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/await.h"
 #include "tests/unit/gpus/fake_driver.h"
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
 
 using testing_support::FakeDriver;
 
-// What the scan asks and tells, and a driver whose list the test writes.
+// Records the scan's calls. The test writes the process list of a fake driver.
 class DriverProcessScanTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -28,9 +29,9 @@ class DriverProcessScanTest : public testing::Test {
       absl::MutexLock lock(&mutex_);
       return unwanted_.count(pid) == 0;
     };
-    options_.note = [this](const ProcessId& process) {
+    options_.on_driver_use = [this](const ProcessId& process) {
       absl::MutexLock lock(&mutex_);
-      noted_.push_back(process);
+      listed_.push_back(process);
       return windows_.count(process.pid) == 0;
     };
     options_.enter_late = [this](const ProcessId& process) {
@@ -53,14 +54,15 @@ class DriverProcessScanTest : public testing::Test {
     }
     driver_.Write(absl::StrCat("kfd/proc/", pid, "/pasid"), "1\n");
   }
-  // So many further readings of the list.
+  // Waits until the scan has read process `pid` another `readings` times.
   void Wait(pid_t pid, int readings) {
-    absl::MutexLock lock(&mutex_);
-    const int until = readings_[pid] + readings;
-    const auto reached = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return readings_[pid] >= until;
+    const auto count = [&] {
+      absl::MutexLock lock(&mutex_);
+      return readings_[pid];
     };
-    mutex_.Await(absl::Condition(&reached));
+    const int until = count() + readings;
+    testing_support::Await([&] { return count() >= until; },
+                           "the scan to read a process");
   }
   std::vector<ProcessId> entered() {
     absl::MutexLock lock(&mutex_);
@@ -72,7 +74,7 @@ class DriverProcessScanTest : public testing::Test {
   std::map<pid_t, uint64_t> ticks_ ABSL_GUARDED_BY(mutex_);
   std::map<pid_t, int> readings_ ABSL_GUARDED_BY(mutex_);
   std::set<pid_t> windows_ ABSL_GUARDED_BY(mutex_), unwanted_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ProcessId> noted_ ABSL_GUARDED_BY(mutex_), entered_
+  std::vector<ProcessId> listed_ ABSL_GUARDED_BY(mutex_), entered_
       ABSL_GUARDED_BY(mutex_);
   DriverProcessScan::Options options_;
 };
@@ -83,7 +85,7 @@ TEST_F(DriverProcessScanTest, AProcessWithoutAWindowIsEnteredOnce) {
   Open(8, 200);
   Wait(8, 10);
   EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}})) << "7 was there before";
-  // Another process with the number.
+  // Another process with the same number.
   Open(8, 300);
   Wait(8, 10);
   EXPECT_EQ(entered(), (std::vector<ProcessId>{{8, 200}, {8, 300}}));
@@ -109,10 +111,10 @@ TEST_F(DriverProcessScanTest, AProcessWithAWindowIsLeftAlone) {
   Wait(9, 10);
   EXPECT_TRUE(entered().empty());
   absl::MutexLock lock(&mutex_);
-  EXPECT_EQ(noted_, (std::vector<ProcessId>{{8, 200}}));
+  EXPECT_EQ(listed_, (std::vector<ProcessId>{{8, 200}}));
 }
 
-TEST_F(DriverProcessScanTest, AProcessThatIsGoneIsNobody) {
+TEST_F(DriverProcessScanTest, AProcessThatIsGoneIsNotEntered) {
   DriverProcessScan scan(options_);
   Wait(7, 2);
   driver_.Write("kfd/proc/8/pasid", "1\n");  // not in our PID namespace

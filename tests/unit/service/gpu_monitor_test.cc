@@ -13,19 +13,19 @@ namespace {
 
 using testing_support::FakeDriver;
 
-NodeSnapshot Take(const GpuMonitor& monitor) {
+NodeSnapshot SnapshotOf(const GpuMonitor& monitor) {
   NodeSnapshot snapshot;
   snapshot.series_limit = 1000;
   monitor.AddTo(&snapshot);
   return snapshot;
 }
 
-// The first snapshot that is as wanted, or the last one that was not.
+// The first snapshot that meets `wanted`, or the last one when the time is over.
 template <typename Wanted>
-NodeSnapshot TakeUntil(const GpuMonitor& monitor, Wanted wanted) {
+NodeSnapshot WaitForSnapshot(const GpuMonitor& monitor, Wanted wanted) {
   const absl::Time end = absl::Now() + absl::Seconds(60);
   for (;;) {
-    NodeSnapshot snapshot = Take(monitor);
+    NodeSnapshot snapshot = SnapshotOf(monitor);
     if (wanted(snapshot) || absl::Now() > end) return snapshot;
     absl::SleepFor(absl::Milliseconds(1));
   }
@@ -49,25 +49,26 @@ class GpuMonitorTest : public testing::Test {
 TEST_F(GpuMonitorTest, ProcessesHaveTheirWorkloads) {
   GpuMonitor monitor(options_);
   const NodeSnapshot node =
-      TakeUntil(monitor, [](const NodeSnapshot& n) { return !n.uses.empty(); });
+      WaitForSnapshot(monitor, [](const NodeSnapshot& n) { return !n.uses.empty(); });
   ASSERT_EQ(node.uses.size(), 1u);
   EXPECT_EQ(node.uses[0].workload.container_id, std::string(64, 'c'));
   ASSERT_EQ(node.workload_uses.size(), 1u);
   EXPECT_EQ(node.workload_uses[0].gpus.at("GPU-000000000000000a").vram_bytes, 4096u);
   driver_.Write("kfd/proc/7/vram_100", "5000\n");
-  EXPECT_EQ(TakeUntil(monitor,
-                      [](const NodeSnapshot& n) {
-                        return n.uses.at(0).gpus.begin()->second.vram_bytes() == 5000u;
-                      })
+  EXPECT_EQ(WaitForSnapshot(monitor,
+                            [](const NodeSnapshot& n) {
+                              return n.uses.at(0).gpus.begin()->second.vram_bytes() ==
+                                     5000u;
+                            })
                 .uses.size(),
             1u);
   driver_.Remove("kfd/proc/7");
-  EXPECT_TRUE(TakeUntil(monitor, [](const NodeSnapshot& n) {
+  EXPECT_TRUE(WaitForSnapshot(monitor, [](const NodeSnapshot& n) {
                 return n.uses.empty();
               }).uses.empty());
 }
 
-TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
+TEST_F(GpuMonitorTest, AWorkloadFoundLaterIsAddedAndReported) {
   int asked = 0, told = 0;
   options_.complete = [&](const WorkloadQuestion& question,
                           WorkloadIdentity* workload) {
@@ -84,7 +85,7 @@ TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
     ++told;
   };
   GpuMonitor monitor(options_);
-  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+  const NodeSnapshot node = WaitForSnapshot(monitor, [](const NodeSnapshot& n) {
     return !n.uses.empty() && !n.uses[0].workload.pod.empty();
   });
   ASSERT_EQ(node.uses.size(), 1u);
@@ -94,7 +95,7 @@ TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
   EXPECT_EQ(told, 1);
 }
 
-TEST_F(GpuMonitorTest, WhatCannotBeReadIsReadAgain) {
+TEST_F(GpuMonitorTest, AWorkloadThatCannotBeReadIsReadAgain) {
   driver_.Remove("proc/7/cgroup");
   options_.complete = [&](const WorkloadQuestion&, WorkloadIdentity* workload) {
     if (workload->container_id.empty()) {
@@ -103,7 +104,7 @@ TEST_F(GpuMonitorTest, WhatCannotBeReadIsReadAgain) {
     return true;
   };
   GpuMonitor monitor(options_);
-  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+  const NodeSnapshot node = WaitForSnapshot(monitor, [](const NodeSnapshot& n) {
     return !n.uses.empty() && !n.uses[0].workload.container_id.empty();
   });
   EXPECT_EQ(node.uses.at(0).workload.container_id, std::string(64, 'c'));
@@ -126,22 +127,22 @@ TEST_F(GpuMonitorTest, AGpuThatSeveralPodsUseIsKnownAsSuch) {
   };
   {
     GpuMonitor monitor(options_);
-    const NodeSnapshot node =
-        TakeUntil(monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
+    const NodeSnapshot node = WaitForSnapshot(
+        monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
     ASSERT_EQ(node.uses.size(), 2u);
     EXPECT_EQ(node.uses[0].workload.pod, "several");
     EXPECT_EQ(node.uses[1].workload.pod, "several");
   }
-  // Containers of one pod are no several pods.
+  // Two containers of one pod do not count as several pods.
   in_pod(8, 'a');
   GpuMonitor monitor(options_);
-  const NodeSnapshot node =
-      TakeUntil(monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
+  const NodeSnapshot node = WaitForSnapshot(
+      monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
   ASSERT_EQ(node.uses.size(), 2u);
   EXPECT_EQ(node.uses[0].workload.pod, "one");
 }
 
-TEST_F(GpuMonitorTest, FailuresAreCountedAndSaidOnce) {
+TEST_F(GpuMonitorTest, FailuresAreCountedAndReportedOnce) {
   driver_.Write("kfd/proc/7/vram_100", "garbage");
   int said = 0;
   options_.on_failure = [&](absl::string_view source, const absl::Status& why) {
@@ -150,7 +151,7 @@ TEST_F(GpuMonitorTest, FailuresAreCountedAndSaidOnce) {
     ++said;
   };
   GpuMonitor monitor(options_);
-  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+  const NodeSnapshot node = WaitForSnapshot(monitor, [](const NodeSnapshot& n) {
     const auto found = n.source_failures.find({"kfd", "malformed"});
     return found != n.source_failures.end() && found->second > 2;
   });

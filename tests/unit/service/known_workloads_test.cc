@@ -27,43 +27,43 @@ class KnownWorkloadsTest : public testing::Test {
   }};
 };
 
-TEST_F(KnownWorkloadsTest, WhatGpusTellIsAddedToWhatTheWindowHas) {
-  known_.NoteOfWindow(process_, Of("/train", "", ""));
-  known_.NoteOfGpus(process_, Of("/train", "", "42"));
-  known_.NoteOfWindow(process_, Of("/train", "trainer-0", ""));
+TEST_F(KnownWorkloadsTest, FindingsFromGpusAndWindowsAreCombined) {
+  known_.AddFromWindow(process_, Of("/train", "", ""));
+  known_.AddFromGpus(process_, Of("/train", "", "42"));
+  known_.AddFromWindow(process_, Of("/train", "trainer-0", ""));
   ASSERT_EQ(published_.size(), 3u);
   EXPECT_EQ(published_[1].second, Of("/train", "", "42"));
   EXPECT_EQ(published_[2].second, Of("/train", "trainer-0", "42")) << "nothing is lost";
 }
 
 TEST_F(KnownWorkloadsTest, ProcessesWithoutAWindowAreNotPublished) {
-  known_.NoteOfGpus(process_, Of("/train", "trainer-0", ""));
+  known_.AddFromGpus(process_, Of("/train", "trainer-0", ""));
   EXPECT_TRUE(published_.empty());
-  known_.NoteOfWindow(process_, Of("/train", "", "42"));
+  known_.AddFromWindow(process_, Of("/train", "", "42"));
   ASSERT_EQ(published_.size(), 1u);
   EXPECT_EQ(published_[0].second, Of("/train", "trainer-0", "42"));
 }
 
 TEST_F(KnownWorkloadsTest, NothingIsPublishedTwice) {
-  known_.NoteOfWindow(process_, {});
-  known_.NoteOfWindow(process_, {});
-  known_.NoteOfGpus(process_, {});
+  known_.AddFromWindow(process_, {});
+  known_.AddFromWindow(process_, {});
+  known_.AddFromGpus(process_, {});
   EXPECT_EQ(published_.size(), 1u) << "the first time even if nothing is known";
 }
 
 TEST_F(KnownWorkloadsTest, AnotherProgramInTheProcessIsKnownByItsWindow) {
-  known_.NoteOfWindow(process_, Of("/first", "", ""));
-  known_.NoteOfWindow(process_, Of("/second", "", ""));
-  known_.NoteOfGpus(process_, Of("/first", "trainer-0", ""));
+  known_.AddFromWindow(process_, Of("/first", "", ""));
+  known_.AddFromWindow(process_, Of("/second", "", ""));
+  known_.AddFromGpus(process_, Of("/first", "trainer-0", ""));
   EXPECT_EQ(published_.back().second, Of("/second", "trainer-0", ""));
 }
 
-TEST_F(KnownWorkloadsTest, TheyAreBounded) {
-  known_.NoteOfGpus(process_, Of("", "trainer-0", ""));
+TEST_F(KnownWorkloadsTest, TheNumberOfWorkloadsIsBounded) {
+  known_.AddFromGpus(process_, Of("", "trainer-0", ""));
   for (pid_t pid = 100; pid < 100 + static_cast<pid_t>(KnownWorkloads::kMost); ++pid) {
-    known_.NoteOfGpus({pid, 1}, {});
+    known_.AddFromGpus({pid, 1}, {});
   }
-  known_.NoteOfWindow(process_, {});
+  known_.AddFromWindow(process_, {});
   ASSERT_EQ(published_.size(), 1u);
   EXPECT_EQ(published_[0].second, WorkloadIdentity()) << "forgotten";
 }

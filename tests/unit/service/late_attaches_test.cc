@@ -9,7 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
@@ -18,7 +20,7 @@ using Pids = std::vector<pid_t>;
 using testing::ElementsAre;
 constexpr absl::Duration kLong = absl::Hours(1);
 
-// Notes what is attached to, and answers that process 2 had no window.
+// Records the attach calls, and answers that process 2 had no window.
 class LateAttachesTest : public testing::Test {
  protected:
   LateAttaches::AttachFunction Attach() {
@@ -40,14 +42,18 @@ class LateAttachesTest : public testing::Test {
     };
   }
   void AwaitBatches(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    auto enough = [&] { return batches_.size() >= count; };
-    mutex_.Await(absl::Condition(&enough));
+    auto enough = [&] {
+      absl::MutexLock lock(&mutex_);
+      return batches_.size() >= count;
+    };
+    testing_support::Await(enough, absl::StrCat(count, " batches"));
   }
   void AwaitDone() {
-    absl::MutexLock lock(&mutex_);
-    auto is_done = [&] { return done_ > 0; };
-    mutex_.Await(absl::Condition(&is_done));
+    auto is_done = [&] {
+      absl::MutexLock lock(&mutex_);
+      return done_ > 0;
+    };
+    testing_support::Await(is_done, "the end of the attaches");
   }
   ProcessId Self() const { return {getpid(), *ReadStartTicks(getpid())}; }
 
@@ -67,7 +73,7 @@ TEST_F(LateAttachesTest, ARequestIsOneBatchAndIsAnswered) {
   EXPECT_EQ(failed_.begin()->first, 2);
 }
 
-TEST_F(LateAttachesTest, ARequestForNobodyIsAnsweredAsWell) {
+TEST_F(LateAttachesTest, AnEmptyRequestIsAnsweredAsWell) {
   LateAttaches late(Attach(), Done());
   late.Request({});
   AwaitDone();
@@ -87,7 +93,7 @@ TEST_F(LateAttachesTest, AProcessIsRetriedOnceAndSilently) {
   EXPECT_EQ(done_, 1);
 }
 
-// Its pid may be another process's by now.
+// Its process ID may belong to another process by now.
 TEST_F(LateAttachesTest, AProcessThatIsGoneIsNotRetried) {
   LateAttaches late(Attach(), Done());
   ProcessId earlier = Self();
@@ -99,8 +105,8 @@ TEST_F(LateAttachesTest, AProcessThatIsGoneIsNotRetried) {
   EXPECT_THAT(batches_, ElementsAre(Pids{7}));
 }
 
-// The request is not lost, whatever the thread was doing.
-TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
+// A request is answered, not lost, whatever the thread was doing.
+TEST_F(LateAttachesTest, RequestsThatHaveNotBegunAtTheEndAreCancelled) {
   absl::Notification begun, go_on;
   auto attach = [&](const Pids& pids) {
     if (!begun.HasBeenNotified()) {
@@ -111,12 +117,12 @@ TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
   };
   LateAttaches late(attach, Done());
   late.Enter(Self());
-  begun.WaitForNotification();
+  testing_support::Await(begun, "the first attach to begin");
   late.Request({7, 8});
   std::thread stopper([&late] { EXPECT_TRUE(late.Stop(kLong)); });
   go_on.Notify();
   stopper.join();
-  // Stopped before or after that batch has ended: each request has an answer.
+  // Stopped before or after that batch ended: in both cases each request has an answer.
   EXPECT_EQ(done_, 1);
   if (batches_.size() == 1) {
     ASSERT_EQ(failed_.size(), 2u);
@@ -126,7 +132,7 @@ TEST_F(LateAttachesTest, WhatHasNotBegunAtTheEndIsCancelled) {
   }
 }
 
-// A process that keeps whoever reads it waiting costs its own user's only.
+// A process that keeps its reader waiting delays only the processes of its own user.
 TEST_F(LateAttachesTest, UsersDoNotWaitForEachOther) {
   constexpr uid_t kOther = 12345;
   const pid_t other = fork();
@@ -148,7 +154,7 @@ TEST_F(LateAttachesTest, UsersDoNotWaitForEachOther) {
   };
   LateAttaches late(attach, Done());
   late.Request({other});
-  begun.WaitForNotification();
+  testing_support::Await(begun, "the first attach to begin");
   late.Request({7});
   AwaitBatches(1);
   EXPECT_THAT(batches_, ElementsAre(Pids{7}));
@@ -162,7 +168,7 @@ TEST_F(LateAttachesTest, UsersDoNotWaitForEachOther) {
   EXPECT_EQ(waitpid(other, &status, 0), other);
 }
 
-TEST_F(LateAttachesTest, StoppedItDoesNothingMore) {
+TEST_F(LateAttachesTest, DoesNothingAfterAStop) {
   LateAttaches late(Attach(), Done());
   EXPECT_TRUE(late.Stop(kLong));
   late.Request({7});

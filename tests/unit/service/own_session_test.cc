@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "tests/await.h"
 #include "tests/unit/service/session_service_fixture.h"
 
 namespace rocattach {
@@ -19,7 +20,7 @@ class OwnSessionTest : public SessionServiceTest {
     EXPECT_TRUE(session.ok()) << session.status();
     return session.ok() ? *std::move(session) : nullptr;
   }
-  // Totals of a recording whose session came after all dispatches.
+  // Totals of a recording whose session began after all dispatches.
   static RunTotals Late() {
     RunTotals totals;
     totals.dispatches = totals.before_session = 5;
@@ -34,13 +35,13 @@ TEST_F(OwnSessionTest, IsASessionOfTheService) {
   EXPECT_EQ(service_->List()[0].number, session->number());
 }
 
-TEST_F(OwnSessionTest, WhatTheServiceRefusesIsAnError) {
+TEST_F(OwnSessionTest, ASessionThatTheServiceRefusesIsAnError) {
   const auto session =
       OwnSession::Start({.filters = {Counters({"NO_SUCH_COUNTER"})}}, service_.get());
   EXPECT_FALSE(session.ok());
 }
 
-TEST_F(OwnSessionTest, EachProcessAnswersWhateverItSays) {
+TEST_F(OwnSessionTest, ARefusalCountsAsAnAnswer) {
   FakeCollector with, without;
   Player accepts(&with), refuses(&without, ROCATTACH_PLAN_ERROR_NO_COUNTER);
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
@@ -49,7 +50,8 @@ TEST_F(OwnSessionTest, EachProcessAnswersWhateverItSays) {
   EXPECT_EQ(session->Answers(/*settled=*/true, {}), 0u);
   Arrive(&with, 0);
   Arrive(&without, 1);
-  while (session->Answers(/*settled=*/true, {}) < 2) usleep(200);
+  testing_support::Await([&] { return session->Answers(/*settled=*/true, {}) >= 2; },
+                         "the answers of both processes");
   EXPECT_EQ(session->Answers(/*settled=*/false, {}), 2u);
   Exit(0);
   Exit(1);
@@ -57,7 +59,7 @@ TEST_F(OwnSessionTest, EachProcessAnswersWhateverItSays) {
   EXPECT_FALSE(session->Result({}).session_refused) << "one process serves it";
 }
 
-// It answers at its next call, before what that records.
+// It answers at its next call of the runtime, before that call is recorded.
 TEST_F(OwnSessionTest, AProcessThatDoesNotUseTheGpuIsNotWaitedFor) {
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_NE(session, nullptr);
@@ -73,14 +75,15 @@ TEST_F(OwnSessionTest, ASessionThatEveryProcessRefuses) {
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_NE(session, nullptr);
   Arrive(&fake);
-  while (session->Answers(/*settled=*/true, {}) < 1) usleep(200);
+  testing_support::Await([&] { return session->Answers(/*settled=*/true, {}) >= 1; },
+                         "the answer of the process");
   Exit();
   service_->Close();
   EXPECT_TRUE(session->Result({}).session_refused);
 }
 
-// It used the GPU and ended before anybody could look, as after a late attach: nothing
-// was collected, which must not look like a success. The service may end at once.
+// It used the GPU and ended before anyone could look, as after a late attach: nothing
+// was collected, which must not look like success. The service may end at once.
 TEST_F(OwnSessionTest, AProcessThatEndsTooSoonIsReported) {
   const auto session = Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_NE(session, nullptr);
@@ -119,7 +122,7 @@ TEST_F(OwnSessionTest, IsTooLateIfAllWasDoneBefore) {
   }
 }
 
-// It may be for later.
+// Its periods may begin later.
 TEST_F(OwnSessionTest, ASessionWithPeriodsIsNeverTooLate) {
   SessionRequest request{.filters = {Counters({"SQ_WAVES"})}};
   request.periods = {{.delay_ns = 0, .duration_ns = 1'000'000'000, .repeat = 1}};

@@ -29,7 +29,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Remembers where probes stand. `on_add` is what happens meanwhile.
+// Records where the probes are. `on_add` runs while a probe is being added.
 struct FakeProbes : LibraryProbes {
   std::map<uint64_t, std::pair<std::string, uint64_t>> probes;  // by cookie
   std::vector<uint64_t> removed;
@@ -60,13 +60,13 @@ class ProbedLibrariesTest : public testing::Test {
   std::string PathOf(int number) const {
     return absl::StrCat(directory_.path(), "/libhsa-runtime64.so.", number);
   }
-  // A runtime whose hsa_init is so far behind the beginning of its code. Overwrites one
-  // that is there, as cp does.
+  // Writes a runtime whose hsa_init is `offset` bytes behind the beginning of its code.
+  // Overwrites an existing file in place, as cp does.
   void Write(int number, uint64_t offset) const {
     ElfBuilder elf;
     elf.symbols = {{.name = "hsa_init", .value = ElfBuilder::kCodeVaddr + offset}};
     std::string image = elf.Build();
-    // One instruction of one byte after the other.
+    // The code is a sequence of one-byte instructions.
     image.replace(ElfBuilder::kCodeOffset, ElfBuilder::kCodeBytes,
                   ElfBuilder::kCodeBytes, '\x90');
     std::ofstream file(PathOf(number), std::ios::binary);
@@ -77,7 +77,7 @@ class ProbedLibrariesTest : public testing::Test {
     LibraryScanOptions options;
     for (int number = 1; number <= count; ++number) {
       Write(number, 16 * static_cast<uint64_t>(number));
-      // Times of files are coarse: a write right after this one must show.
+      // File times are coarse: set it back, so that a write right after this one shows.
       std::filesystem::last_write_time(PathOf(number), {});
       options.extra_paths.push_back(PathOf(number));
     }
@@ -95,7 +95,7 @@ class ProbedLibrariesTest : public testing::Test {
     return paths;
   }
 
-  // As a process that loads the copy does. MAP_FAILED where that is not allowed.
+  // Maps the copy as a process that loads it does. MAP_FAILED if that is not allowed.
   void* MapCopy(int number) const {
     auto fd = OpenFile(PathOf(number), O_RDONLY);
     EXPECT_TRUE(fd.ok()) << fd.status();
@@ -104,7 +104,7 @@ class ProbedLibrariesTest : public testing::Test {
                 0);
   }
 
-  static constexpr size_t kMappedBytes = 64 << 10;  // of a copy
+  static constexpr size_t kMappedBytes = 64 << 10;  // bytes of a copy
   const testing_support::TemporaryDirectory directory_;
   FakeProbes probes_;
 };
@@ -122,7 +122,7 @@ TEST_F(ProbedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
   EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
 }
 
-// A file that did not exist at the start, and that a process has mapped since.
+// The file did not exist at the start; a process has mapped it since.
 TEST_F(ProbedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   ProbedLibraries libraries = Found(2);
   ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
@@ -143,15 +143,15 @@ TEST_F(ProbedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   const Mapping* mapping = maps->Find(RemoteAddress(reinterpret_cast<uint64_t>(code)));
   ASSERT_NE(mapping, nullptr);
   EXPECT_EQ(libraries.known()->Find(*mapping).cookie, 3u);
-  // It is watched like the others.
+  // The new copy is watched like the others.
   Write(3, 64);
   EXPECT_EQ(RemoveWritten(&libraries).size(), 1u);
   EXPECT_THAT(probes_.removed, ElementsAre(3));
   munmap(code, kMappedBytes);
 }
 
-// Later copies lose their probe when their file is gone, unless somebody has mapped it
-// or asks for it meanwhile.
+// A copy that was found later loses its probe when its file is gone, unless a process
+// has mapped it or asks for it meanwhile.
 TEST_F(ProbedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
   ProbedLibraries libraries = Found(1);
   ASSERT_TRUE(libraries.SetProbes(&probes_).ok());
@@ -181,7 +181,7 @@ TEST_F(ProbedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
   EXPECT_THAT(probes_.cookies(), ElementsAre(1));
   EXPECT_EQ(libraries.probed(), 1u);
   EXPECT_NE(libraries.known()->PathOf(2), "") << "events may still name it";
-  // Whoever has mapped it by then makes it a new copy.
+  // If a process has mapped the file by then, it becomes a new copy.
   EXPECT_THAT(libraries.ProbeMappedBy(getpid(), &probes_).probed,
               testing::Contains(3u));
   EXPECT_THAT(probes_.cookies(), ElementsAre(1, 3));
@@ -204,12 +204,12 @@ TEST_F(ProbedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
   for (void* code : mapped) munmap(code, kMappedBytes);
 }
 
-TEST_F(ProbedLibrariesTest, NoCopiesAreNoError) {
+TEST_F(ProbedLibrariesTest, HavingNoCopiesIsNotAnError) {
   ProbedLibraries libraries((LibraryScan()));
   EXPECT_TRUE(libraries.SetProbes(&probes_).ok());
 }
 
-TEST_F(ProbedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
+TEST_F(ProbedLibrariesTest, ACopyThatCannotBeProbedDoesNotAffectTheOthers) {
   probes_.on_add = [](uint64_t cookie) {
     return cookie == 2 ? absl::OkStatus() : absl::InternalError("resists");
   };
@@ -222,7 +222,7 @@ TEST_F(ProbedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
   EXPECT_EQ(libraries.scan().rejected[1].path, PathOf(3));
 }
 
-TEST_F(ProbedLibrariesTest, NoCopyThatCanBeProbedIsAnError) {
+TEST_F(ProbedLibrariesTest, FailingToProbeEveryCopyIsAnError) {
   probes_.on_add = [](uint64_t cookie) {
     return absl::InternalError(absl::StrCat("resists ", cookie));
   };
@@ -233,7 +233,7 @@ TEST_F(ProbedLibrariesTest, NoCopyThatCanBeProbedIsAnError) {
   }
 }
 
-// Another instruction may stand where the probe was put.
+// The probe may be on a different instruction than intended.
 TEST_F(ProbedLibrariesTest, ACopyThatIsWrittenWhileItIsProbedLosesTheProbe) {
   probes_.on_add = [this](uint64_t cookie) {
     if (cookie == 1) Write(1, 64);
@@ -246,7 +246,7 @@ TEST_F(ProbedLibrariesTest, ACopyThatIsWrittenWhileItIsProbedLosesTheProbe) {
   ASSERT_EQ(libraries.scan().rejected.size(), 1u);
   EXPECT_EQ(libraries.scan().rejected[0].path, PathOf(1));
   EXPECT_THAT(libraries.scan().rejected[0].reason, HasSubstr("was changed"));
-  // Which has been said, so the watch has nothing to add.
+  // The rejection has been reported, so the watch has nothing to add.
   EXPECT_THAT(RemoveWritten(&libraries), IsEmpty());
   EXPECT_THAT(probes_.removed, ElementsAre(1));
 }
@@ -263,7 +263,7 @@ TEST_F(ProbedLibrariesTest, AnInstructionThatCannotCarryTheProbeLosesIt) {
   EXPECT_THAT(probes_.removed, ElementsAre(1));
 }
 
-// As package managers replace files: the one that is probed has not been written.
+// Package managers replace files in this way: the probed file itself was not written.
 TEST_F(ProbedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
   probes_.on_add = [this](uint64_t) {
     const std::string old = directory_ / "old";
@@ -292,7 +292,7 @@ TEST_F(ProbedLibrariesTest, ACopyThatIsWrittenLaterLosesItsProbeOnce) {
   EXPECT_THAT(probes_.removed, ElementsAre(2));
 }
 
-TEST_F(ProbedLibrariesTest, WhatNeverHadAProbeLosesNone) {
+TEST_F(ProbedLibrariesTest, ACopyWithoutAProbeLosesNone) {
   probes_.on_add = [](uint64_t cookie) {
     return cookie == 1 ? absl::InternalError("resists") : absl::OkStatus();
   };

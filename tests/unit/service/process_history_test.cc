@@ -25,14 +25,14 @@ v1::WindowEvent Verdict(v1::WindowState state, const std::string& detail = "") {
   return verdict;
 }
 
-TEST(ProcessHistoryTest, LivesOfOneNumberAreKeptApartByStartTime) {
+TEST(ProcessHistoryTest, ProcessesWithTheSameNumberAreKeptApartByStartTime) {
   ProcessHistory history;
-  history.NoteVerdict(Named(7, 200), Verdict(v1::WINDOW_STATE_REFUSED, "why"));
-  history.NoteVerdict(Named(7, 100), Verdict(v1::WINDOW_STATE_ATTACHED));
-  history.NoteVerdict(Named(8, 150), Verdict(v1::WINDOW_STATE_PASSED));
+  history.OnVerdict(Named(7, 200), Verdict(v1::WINDOW_STATE_REFUSED, "why"));
+  history.OnVerdict(Named(7, 100), Verdict(v1::WINDOW_STATE_ATTACHED));
+  history.OnVerdict(Named(8, 150), Verdict(v1::WINDOW_STATE_PASSED));
   v1::ProcessEnd end;
   end.set_how(v1::ProcessEnd::EXITED);
-  history.NoteEnd(Named(7, 100), end);
+  history.OnEnd(Named(7, 100), end);
   const v1::GetHistoryResponse found = history.Find(7);
   ASSERT_EQ(found.lives_size(), 2);
   EXPECT_EQ(found.lives(0).process().start_ticks(), 100u);
@@ -46,7 +46,7 @@ TEST(ProcessHistoryTest, LivesOfOneNumberAreKeptApartByStartTime) {
 
 TEST(ProcessHistoryTest, ArgumentsAreNotKept) {
   ProcessHistory history;
-  history.NoteVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  history.OnVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_EQ(history.Find(7).lives(0).process().arguments_size(), 0);
 }
 
@@ -54,11 +54,11 @@ TEST(ProcessHistoryTest, TheWorkloadMayComeAtAnyTime) {
   ProcessHistory history;
   WorkloadIdentity workload;
   workload.slurm_job = "42";
-  history.NoteWorkload({7, 1}, workload);
-  history.NoteVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
-  history.NoteVerdict(Named(8, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
-  history.NoteEnd(Named(8, 1), v1::ProcessEnd());
-  history.NoteWorkload({8, 1}, workload);
+  history.SetWorkload({7, 1}, workload);
+  history.OnVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  history.OnVerdict(Named(8, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  history.OnEnd(Named(8, 1), v1::ProcessEnd());
+  history.SetWorkload({8, 1}, workload);
   for (pid_t pid : {7, 8}) {
     const v1::ProcessLife life = history.Find(pid).lives(0);
     EXPECT_EQ(life.workload().slurm_job(), "42") << pid;
@@ -69,8 +69,8 @@ TEST(ProcessHistoryTest, TheWorkloadMayComeAtAnyTime) {
 
 TEST(ProcessHistoryTest, MissesAndFailedAttachesAreNoted) {
   ProcessHistory history;
-  history.NoteMissedWindow({7, 1}, "uncertain");
-  history.NoteNotAttached({7, 1}, "it is\nstopped");
+  history.OnMissedWindow({7, 1}, "uncertain");
+  history.OnNotAttached({7, 1}, "it is\nstopped");
   const v1::ProcessLife life = history.Find(7).lives(0);
   EXPECT_EQ(life.missed_window(), "uncertain");
   EXPECT_EQ(life.not_attached(), "it is?stopped");
@@ -80,8 +80,7 @@ TEST(ProcessHistoryTest, MissesAndFailedAttachesAreNoted) {
 TEST(ProcessHistoryTest, OnlyTheLastVerdictsOfOneProcessAreKept) {
   ProcessHistory history;
   for (int i = 0; i < 100; ++i) {
-    history.NoteVerdict(Named(7, 1),
-                        Verdict(v1::WINDOW_STATE_REFUSED, absl::StrCat(i)));
+    history.OnVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_REFUSED, absl::StrCat(i)));
   }
   const v1::ProcessLife life = history.Find(7).lives(0);
   ASSERT_EQ(life.verdicts_size(), ProcessHistory::kMostVerdicts);
@@ -93,7 +92,7 @@ TEST(ProcessHistoryTest, ManyProcessesStayWithinTheLimits) {
   ProcessHistory history;
   const ProcessHistory::Limits limits;
   for (int i = 1; i <= 100'000; ++i) {
-    history.NoteVerdict(Named(i, 1), Verdict(v1::WINDOW_STATE_REFUSED, "short"));
+    history.OnVerdict(Named(i, 1), Verdict(v1::WINDOW_STATE_REFUSED, "short"));
     ASSERT_LE(history.processes(), limits.processes);
     ASSERT_LE(history.bytes(), limits.bytes);
   }
@@ -104,7 +103,35 @@ TEST(ProcessHistoryTest, ManyProcessesStayWithinTheLimits) {
   EXPECT_EQ(found.seen() - found.forgotten(), history.processes());
 }
 
-// Everything that a target chooses is as long as it can be.
+TEST(ProcessHistoryTest, ProcessesThatAreAttachedToAreForgottenLast) {
+  ProcessHistory history({.processes = 4});
+  history.OnVerdict(Named(1, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  history.OnVerdict(Named(2, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  for (pid_t pid = 10; pid < 30; ++pid) {
+    history.OnVerdict(Named(pid, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+    history.OnEnd(Named(pid, 1), v1::ProcessEnd());
+    history.OnVerdict(Named(100 + pid, 1), Verdict(v1::WINDOW_STATE_PASSED));
+  }
+  for (pid_t pid : {1, 2, 29, 129}) EXPECT_EQ(history.Find(pid).lives_size(), 1) << pid;
+  EXPECT_EQ(history.Find(1).forgotten(), 38u);
+  // What has ended is forgotten like the others.
+  history.OnEnd(Named(1, 1), v1::ProcessEnd());
+  for (pid_t pid = 30; pid < 32; ++pid) {
+    history.OnVerdict(Named(pid, 1), Verdict(v1::WINDOW_STATE_PASSED));
+  }
+  EXPECT_EQ(history.Find(1).lives_size(), 1);
+  history.OnVerdict(Named(32, 1), Verdict(v1::WINDOW_STATE_PASSED));
+  EXPECT_EQ(history.Find(1).lives_size(), 0);
+  EXPECT_EQ(history.Find(2).lives_size(), 1);
+  // Beyond the limit, even those.
+  for (pid_t pid = 40; pid < 50; ++pid) {
+    history.OnVerdict(Named(pid, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
+  }
+  EXPECT_EQ(history.processes(), 4u);
+  EXPECT_EQ(history.Find(2).lives_size(), 0);
+}
+
+// Every text that a target can choose has its maximum length.
 TEST(ProcessHistoryTest, LongTextsStayWithinTheLimits) {
   ProcessHistory history({.processes = 1000, .bytes = 1 << 20});
   const std::string text(16 * ProcessHistory::kMostTextBytes, 'x');
@@ -115,8 +142,8 @@ TEST(ProcessHistoryTest, LongTextsStayWithinTheLimits) {
     v1::WindowEvent verdict = Verdict(v1::WINDOW_STATE_REFUSED, text);
     verdict.mutable_collector()->set_refusal(text);
     verdict.mutable_collector()->set_other_tool(text);
-    history.NoteVerdict(process, verdict);
-    history.NoteNotAttached({i, 1}, text);
+    history.OnVerdict(process, verdict);
+    history.OnNotAttached({i, 1}, text);
     ASSERT_LE(history.bytes(), size_t{1} << 20);
   }
   const v1::ProcessLife life = history.Find(300).lives(0);

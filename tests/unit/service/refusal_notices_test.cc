@@ -9,27 +9,27 @@ constexpr ProcessId kTarget = {100, 7};
 
 TEST(RefusalNotices, EachPeriodGoesToTheStreamAndEachReasonToPeople) {
   RefusalNotices notices;
-  RefusalNotices::Due due = notices.Note(1, kTarget, "no counter", 0);
+  RefusalNotices::Due due = notices.Add(1, kTarget, "no counter", 0);
   EXPECT_TRUE(due.stream);
   EXPECT_TRUE(due.people);
-  due = notices.Note(1, kTarget, "no counter", 0);
+  due = notices.Add(1, kTarget, "no counter", 0);
   EXPECT_FALSE(due.stream);
   EXPECT_FALSE(due.people);
-  due = notices.Note(1, kTarget, "no counter", 1);
+  due = notices.Add(1, kTarget, "no counter", 1);
   EXPECT_TRUE(due.stream);
   EXPECT_FALSE(due.people);
-  due = notices.Note(1, kTarget, "another tool counts", 1);
+  due = notices.Add(1, kTarget, "another tool counts", 1);
   EXPECT_TRUE(due.stream);
   EXPECT_TRUE(due.people);
 }
 
 TEST(RefusalNotices, ForgetsASessionAndKeepsTheOthers) {
   RefusalNotices notices;
-  notices.Note(1, kTarget, "no counter", 0);
-  notices.Note(2, kTarget, "no counter", 0);
+  notices.Add(1, kTarget, "no counter", 0);
+  notices.Add(2, kTarget, "no counter", 0);
   notices.Forget(1);
-  EXPECT_TRUE(notices.Note(1, kTarget, "no counter", 0).people);
-  EXPECT_FALSE(notices.Note(2, kTarget, "no counter", 0).stream);
+  EXPECT_TRUE(notices.Add(1, kTarget, "no counter", 0).people);
+  EXPECT_FALSE(notices.Add(2, kTarget, "no counter", 0).stream);
 }
 
 }  // namespace

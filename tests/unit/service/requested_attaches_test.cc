@@ -17,8 +17,8 @@ TEST_F(RequestedAttachesTest, IsSettledOnceEachHasItsVerdict) {
   EXPECT_TRUE(requested_.settled());
   requested_.Add({1, 2});
   EXPECT_FALSE(requested_.settled());
-  requested_.NoteVerdict(1, /*retried=*/false);
-  requested_.NoteVerdict(7, /*retried=*/false);  // a child
+  requested_.OnVerdict(1, /*retried=*/false);
+  requested_.OnVerdict(7, /*retried=*/false);  // a child
   now_ += 1'000'000;
   EXPECT_FALSE(requested_.settled());
   requested_.Remove(2);
@@ -27,12 +27,12 @@ TEST_F(RequestedAttachesTest, IsSettledOnceEachHasItsVerdict) {
 
 TEST_F(RequestedAttachesTest, ARetryMayBringAnotherVerdict) {
   requested_.Add({1});
-  requested_.NoteVerdict(1, /*retried=*/true);
+  requested_.OnVerdict(1, /*retried=*/true);
   EXPECT_FALSE(requested_.settled());
-  requested_.NoteVerdict(1, /*retried=*/true);
+  requested_.OnVerdict(1, /*retried=*/true);
   EXPECT_TRUE(requested_.settled()) << "there is only one";
   requested_.Add({1});
-  requested_.NoteVerdict(1, /*retried=*/true);
+  requested_.OnVerdict(1, /*retried=*/true);
   now_ += 2999;
   EXPECT_FALSE(requested_.settled());
   now_ += 1;
@@ -57,13 +57,13 @@ TEST_F(RequestedAttachesTest, GivesUpOnThoseThatHaveNoVerdictInTime) {
 TEST_F(RequestedAttachesTest, WaitsWhileOthersHaveTheirTurns) {
   requested_.Add({1, 2, 3, 4});
   now_ += 900;
-  requested_.NoteVerdict(1, /*retried=*/false);
+  requested_.OnVerdict(1, /*retried=*/false);
   now_ += 900;
   EXPECT_TRUE(requested_.TakeOverdue(1000).empty());
   requested_.Remove(2);
   now_ += 900;
-  requested_.NoteVerdict(3, /*retried=*/true);
-  requested_.NoteVerdict(7, /*retried=*/false);  // was not asked for
+  requested_.OnVerdict(3, /*retried=*/true);
+  requested_.OnVerdict(7, /*retried=*/false);  // was not requested
   now_ += 1000;
   EXPECT_EQ(requested_.TakeOverdue(1000), std::vector<pid_t>{4}) << "3 has a verdict";
 }

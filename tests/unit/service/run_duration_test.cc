@@ -15,14 +15,14 @@ TEST(RunDurationTest, CountsFromWhenAllAreReady) {
   EXPECT_EQ(duration.BeganNs(kMost * 9, 150, false), 300u) << "it stays";
 }
 
-// A session that is refused late, and a collector that never answers.
+// For example, a session that is refused late, or a collector that never answers.
 TEST(RunDurationTest, AnAnswerThatIsLateIsNotWaitedFor) {
   RunDuration duration;
   EXPECT_EQ(duration.BeganNs(kMost + 149, 150, false), 0u);
   EXPECT_EQ(duration.BeganNs(kMost + 150, 150, false), kMost + 150);
 }
 
-// The thread that asks was not run for nine seconds.
+// The calling thread was not scheduled for nine seconds.
 TEST(RunDurationTest, ALateCallerDoesNotProlongIt) {
   for (const bool ready : {false, true}) {
     RunDuration duration;
@@ -30,7 +30,7 @@ TEST(RunDurationTest, ALateCallerDoesNotProlongIt) {
   }
 }
 
-// Nothing is recorded that could be recorded for too long.
+// Without an attach nothing is recorded, so nothing is recorded for too long.
 TEST(RunDurationTest, WithoutAnAttachItWaits) {
   RunDuration duration;
   EXPECT_EQ(duration.BeganNs(9 * kMost, 0, false), 0u);

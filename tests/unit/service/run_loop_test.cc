@@ -30,7 +30,7 @@ class RunLoopTest : public testing::Test {
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE(loop_.has_command());
   }
-  // The signal that has ended the command; 0: it has exited or runs on.
+  // The signal that ended the command; 0 if it has exited or is still running.
   static int SignalOf(const RunEnd& end) {
     if (!end.command_status.has_value() || !WIFSIGNALED(*end.command_status)) return 0;
     return WTERMSIG(*end.command_status);
@@ -109,7 +109,7 @@ TEST_F(RunLoopTest, ASecondStopDoesNotWaitForTheCommand) {
   loop_.RequestStop(0);
   int ticks = 0;
   RunLoop::Events events;
-  // The first tick comes before the first request has been served.
+  // The first tick comes before the first stop request has been served.
   events.on_tick = [&] {
     if (++ticks == 2) loop_.RequestStop(0);
   };

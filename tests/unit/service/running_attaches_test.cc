@@ -1,4 +1,4 @@
-// What becomes of processes that were asked for, with a made-up attach.
+// Outcomes for the processes of attach requests, with a fake attach.
 #include "userspace/service/running_attaches.h"
 #include "tests/silent_observer.h"
 
@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
@@ -25,7 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Notes what users are told.
+// Records the user-visible events.
 class NotingObserver : public testing_support::SilentObserver {
  public:
   struct NotStarted {
@@ -48,16 +50,19 @@ class NotingObserver : public testing_support::SilentObserver {
   }
 
   void AwaitDone() {
-    absl::MutexLock lock(&mutex_);
-    auto is_done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return done_ > 0; };
-    mutex_.Await(absl::Condition(&is_done));
+    const auto is_done = [this] {
+      absl::MutexLock lock(&mutex_);
+      return done_ > 0;
+    };
+    testing_support::Await(is_done, "the end of the attaches");
   }
   std::vector<NotStarted> AwaitNotStarted() {
-    absl::MutexLock lock(&mutex_);
-    auto is_there = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    const auto is_there = [this] {
+      absl::MutexLock lock(&mutex_);
       return !not_started_.empty();
     };
-    mutex_.Await(absl::Condition(&is_there));
+    testing_support::Await(is_there, "a process that was not started");
+    absl::MutexLock lock(&mutex_);
     return not_started_;
   }
   std::map<pid_t, absl::Status> not_attached() {
@@ -74,7 +79,7 @@ class NotingObserver : public testing_support::SilentObserver {
 
 class RunningAttachesTest : public testing::Test {
  protected:
-  // A process without a runtime.
+  // Forks a process without a runtime.
   void SetUp() override {
     process_ = fork();
     ASSERT_GE(process_, 0);
@@ -88,7 +93,7 @@ class RunningAttachesTest : public testing::Test {
     waitpid(process_, nullptr, 0);
   }
 
-  // Without the kernel's side: nothing is followed, and no process has a window.
+  // Without the kernel side: no process is followed, and none has a window.
   void Make(bool wait_for_start = false) {
     RunningAttaches::Options options;
     options.wait_for_start = wait_for_start;
@@ -96,7 +101,7 @@ class RunningAttachesTest : public testing::Test {
                                                   std::move(options));
     ASSERT_TRUE(attaches_->changed().status().ok());
   }
-  // Attaches; `status` is that of each process.
+  // Starts with a fake attach that gives every process the status `status`.
   void Start(absl::Status status) {
     attaches_->Start([this, status](const Pids& pids) {
       absl::MutexLock lock(&mutex_);
@@ -109,11 +114,8 @@ class RunningAttachesTest : public testing::Test {
     });
   }
   void AwaitBatches(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return batches_.size() >= count;
-    };
-    mutex_.Await(absl::Condition(&enough));
+    const auto enough = [&] { return batches().size() >= count; };
+    testing_support::Await(enough, absl::StrCat(count, " batches"));
   }
   std::vector<Pids> batches() {
     absl::MutexLock lock(&mutex_);
@@ -146,7 +148,7 @@ TEST_F(RunningAttachesTest, AProcessIsSettledByItsVerdict) {
   EXPECT_FALSE(attaches_->settled()) << "its window is open";
   EXPECT_FALSE(attaches_->waits());
   attaches_->changed().Clear();
-  attaches_->NoteVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_TRUE(attaches_->settled());
   EXPECT_TRUE(attaches_->changed().WaitFor(0)) << "the run looks at it again";
   EXPECT_THAT(observer_.not_attached(), IsEmpty());
@@ -156,12 +158,12 @@ TEST_F(RunningAttachesTest, AVerdictThatIsTriedAgainIsNotTheLastOne) {
   Make();
   Start(absl::OkStatus());
   attaches_->Attach({process_});
-  attaches_->NoteVerdict(
+  attaches_->OnVerdict(
       process_, Verdict(v1::WINDOW_STATE_REFUSED, v1::ATTACH_REASON_LOADER_BUSY));
   EXPECT_FALSE(attaches_->settled());
   attaches_->Retry(Process());
   AwaitBatches(2);
-  attaches_->NoteVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_TRUE(attaches_->settled());
 }
 
@@ -189,7 +191,7 @@ TEST_F(RunningAttachesTest, AProcessWithoutAWindowIsReportedAndRemembered) {
               HasSubstr("it is no GPU process"));
 }
 
-// Nobody can tell it from another process of its number.
+// It cannot be told from another process with its number.
 TEST_F(RunningAttachesTest, AProcessThatHasEndedIsReportedAndNotRemembered) {
   constexpr pid_t kNobody = 5'000'000;  // above the kernel's limit
   Make();
@@ -220,9 +222,13 @@ TEST_F(RunningAttachesTest, WithAWaitItIsTriedAgainUntilItsVerdict) {
   EXPECT_TRUE(not_started[0].awaited);
   EXPECT_TRUE(attaches_->waits());
   EXPECT_THAT(observer_.not_attached(), IsEmpty());
-  while (batches().size() < 3) attaches_->Poll();
+  const auto tried_again = [&] {
+    attaches_->Poll();
+    return batches().size() >= 3;
+  };
+  testing_support::Await(tried_again, "the third try");
   EXPECT_EQ(observer_.AwaitNotStarted().size(), 1u) << "it is said once";
-  attaches_->NoteVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_THAT(observer_.not_attached(), IsEmpty());
 }
 
@@ -236,11 +242,11 @@ TEST_F(RunningAttachesTest, WithAWaitAProcessWithoutARuntimeIsNotEnteredYet) {
   ASSERT_EQ(not_started.size(), 1u);
   EXPECT_TRUE(not_started[0].awaited);
   EXPECT_TRUE(attaches_->waits());
-  attaches_->NoteWindow(process_);
+  attaches_->OnWindow(process_);
   EXPECT_FALSE(attaches_->waits()) << "it has its window";
 }
 
-TEST_F(RunningAttachesTest, NothingHasToBeStartedToBeStopped) {
+TEST_F(RunningAttachesTest, CanBeStoppedWithoutHavingStarted) {
   Make();
   attaches_->Stop(absl::Hours(1));
   attaches_->DetachListeners();

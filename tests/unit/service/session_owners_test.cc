@@ -1,4 +1,4 @@
-// Sessions that want the same, and sessions in periods.
+// Sessions that conflict with each other, and sessions in periods.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
+TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsRefusedAndNamesTheOwner) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);
@@ -31,7 +31,7 @@ TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
   Exit();
 }
 
-// What the service counts for metrics is nobody's obstacle, and nobody hears of it.
+// The service's own counting for metrics blocks no session; a pause is not reported.
 TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
   FakeCollector fake;
   Player player(&fake);
@@ -55,7 +55,7 @@ TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
   EXPECT_TRUE(service_->Stop(*user).ok());
   for (int i = 0; i < 2000 && !active(); ++i) usleep(1000);
   EXPECT_TRUE(active());
-  // Something that is no session of the service.
+  // Yields to a user of the counters that is not a session of the service.
   service_->Yield();
   EXPECT_TRUE(service_->Stop(*yielding).ok());
   Exit();
@@ -63,7 +63,7 @@ TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
   EXPECT_EQ(times_refused_, 0);
 }
 
-// Two processes on one GPU: each has its own session, but the counters are one.
+// Two processes on one GPU: each can have its own session, but they share the counters.
 TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
   FakeCollector fakes[2];
   Player first_player(&fakes[0]), second_player(&fakes[1]);
@@ -78,7 +78,7 @@ TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("the counters of GPU 0000:03:00.0 belong to session 1"));
   EXPECT_EQ(second_player.Generation(), 0u) << "it was not asked";
-  // Times of its dispatches are nobody's.
+  // The second process's dispatches can still be timed: no session owns those.
   FilterSpec times;
   second = service_->Start({.pids = {5'000'001}, .filters = {times}});
   ASSERT_TRUE(second.ok()) << second.status();
@@ -92,9 +92,9 @@ TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
   Exit(1);
 }
 
-// A period that begins while another session owns the process is not lost in silence,
-// and what is left of it is collected once that session is over.
-TEST_F(SessionServiceTest, APeriodThatIsInTheWayWaitsAndSaysSo) {
+// A period that begins while another session owns the process is reported, and what is
+// left of it is collected once that session is over.
+TEST_F(SessionServiceTest, APeriodThatConflictsIsReportedAndWaits) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);
@@ -135,7 +135,7 @@ TEST_F(SessionServiceTest, APeriodThatIsInTheWayWaitsAndSaysSo) {
                                                       {2, E::STOPPED}}));
 }
 
-// Every lost period is in the stream; users are told once.
+// Every lost period is in the stream; the user is notified once.
 TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
   FakeCollector fake;
   Player player(&fake);
@@ -156,7 +156,7 @@ TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
     EXPECT_EQ(event.what(), v1::SessionEvent::REFUSED);
     const bool named = event.detail().find("session 1") != std::string::npos;
     in_the_way += named;
-    // Else it says how many the service itself was too late for.
+    // Otherwise it is the number of periods for which the service itself was late.
     lost += named ? 1 : std::stoul(event.detail());
   }
   EXPECT_EQ(lost, 3u);
@@ -165,9 +165,9 @@ TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
   }
 }
 
-// A session for all that only incapable processes could have carried out finds the one
-// that comes later, in the middle of its period.
-TEST_F(SessionServiceTest, APeriodThatAllRefusedGoesOnWithWhoComes) {
+// No process was able to carry out the period of a session for all processes; one that
+// can arrives in the middle of it.
+TEST_F(SessionServiceTest, APeriodThatAllRefusedContinuesInALaterProcess) {
   FakeCollector without, with;
   Player first(&without), second(&with);
   Arrive(&without, 0, ROCATTACH_PLAN_RECORD_DISPATCHES);
@@ -200,7 +200,7 @@ TEST_F(SessionServiceTest, TimesBeyondReasonAreRefused) {
   EXPECT_TRUE(service_->List().empty());
 }
 
-TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
+TEST_F(SessionServiceTest, SessionsEndAfterTheirDurationAndRepeatTheirPeriods) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);
@@ -217,7 +217,7 @@ TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
   for (int i = 0; i < 2000 && !service_->List()[1].over; ++i) usleep(1000);
   EXPECT_TRUE(service_->List()[1].over);
   Exit();
-  // On a busy machine the service may come too late for a period, and says so.
+  // On a busy machine the service may be late for a period, which it reports.
   uint64_t begun = 0;
   for (const v1::SessionEvent& event : Finish().events) {
     begun += event.what() == v1::SessionEvent::STARTED;
@@ -226,8 +226,8 @@ TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
   EXPECT_EQ(begun, 4u);
 }
 
-// Users are not told that a process which takes several periods for its first start
-// has refused something.
+// A process that needs several periods for its first start has not refused anything, so
+// users are not notified of a refusal.
 TEST_F(SessionServiceTest, SkippedPeriodsAreNoRefusals) {
   constexpr uint64_t kPeriodNs = 20'000'000;
   FakeCollector fake;
@@ -250,7 +250,7 @@ TEST_F(SessionServiceTest, SkippedPeriodsAreNoRefusals) {
   Exit();
   EXPECT_GT(skipped_, 0u);
   EXPECT_EQ(times_skipped_, 1) << "of later ones only the recording tells";
-  // It may be stopped just before a period begins.
+  // The session may be stopped just before a period begins.
   EXPECT_LE(times_refused_, 1);
   EXPECT_TRUE(times_refused_ == 0 ||
               absl::EndsWith(refused_, "the session ended before it could begin"))

@@ -1,5 +1,5 @@
-// Sessions over the recorder, with a collector's memory that a thread of the test
-// plays: well, badly, or not at all.
+// Sessions over the recorder. A thread of the test plays the collector: well, badly,
+// or not at all.
 #ifndef ROCATTACH_TESTS_UNIT_SERVICE_SESSION_SERVICE_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_SERVICE_SESSION_SERVICE_FIXTURE_H_
 
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "tests/await.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
 #include "tests/unit/record/made_up_event.h"
@@ -58,12 +58,12 @@ class Player {
     stop_ = true;
     thread_.join();
   }
-  // Overwrites its own plan, as a hostile target may.
+  // Makes the collector overwrite its own plan, as a hostile target may.
   void Scribble() {
     scribble_ = true;
-    while (scribble_) std::this_thread::yield();
+    testing_support::Await([this] { return !scribble_; }, "the plan to be overwritten");
   }
-  // While it is on, nothing is answered.
+  // While on, no plan is answered.
   void Hold(bool on) { hold_ = on; }
   rocattach_plan* plan() { return fake_->plan(); }
   uint64_t Generation() {
@@ -151,7 +151,7 @@ class SessionServiceTest : public testing::Test {
   rocattach_event Event(uint32_t type, uint32_t number) {
     return MadeUpEvent(type, number, window_ns_);
   }
-  // A process with one GPU appears.
+  // Makes a process with one GPU arrive.
   void Arrive(FakeCollector* fake, uint32_t number = 0, uint32_t kinds = kAll,
               bool acknowledged = true, std::string uuid = "") {
     Window window;
@@ -188,7 +188,7 @@ class SessionServiceTest : public testing::Test {
     return seen;
   }
 
-  // A dispatch with values of pass 0.
+  // Publishes a dispatch with values of pass 0.
   static void PublishCounted(FakeCollector* fake, uint64_t correlation,
                              std::vector<double> sums, uint64_t generation) {
     rocattach_dispatch record = FakeCollector::Dispatch(correlation);
@@ -223,20 +223,23 @@ class SessionServiceTest : public testing::Test {
     values.value[0].instances = 1;
     return values;
   }
-  // Waits until everything that the collector has published has been taken.
+  // Waits until everything that the collector has published has been drained.
   void AwaitDrained(FakeCollector* fake) {
     for (uint32_t i = 0; i < FakeCollector::kRings; ++i) {
       rocattach_ring* ring = fake->ring(i);
-      while (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != ring->head) usleep(200);
+      const auto drained = [ring] {
+        return __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) == ring->head;
+      };
+      testing_support::Await(drained, "a ring to be drained");
     }
-    // After the round in which that was read.
-    absl::Notification over;
-    ASSERT_TRUE(recorder_->RunOnThread([&over] { over.Notify(); }));
-    over.WaitForNotification();
+    // Wait for the end of the round that read it.
+    std::atomic<bool> over = false;
+    ASSERT_TRUE(recorder_->RunOnThread([&over] { over = true; }));
+    testing_support::Await([&over] { return over.load(); }, "the end of the round");
   }
 
   const uint64_t window_ns_ = BootNs();
-  // Of the GPUs of processes that arrive.
+  // Properties of the GPUs of arriving processes.
   std::string architecture_ = "gfx90a";
   uint32_t xccs_ = 0;
   const testing_support::TemporaryDirectory directory_;
@@ -245,7 +248,7 @@ class SessionServiceTest : public testing::Test {
   std::mutex mutex_;
   std::string refused_;
   int times_refused_ = 0;
-  uint64_t skipped_ = 0;  // when it was last reported
+  uint64_t skipped_ = 0;  // periods, as last reported
   int times_skipped_ = 0;
 };
 

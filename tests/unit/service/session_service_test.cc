@@ -1,4 +1,4 @@
-// Sessions that start and stop, and what targets do to them.
+// Sessions that start and stop, and targets that interfere with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/service/session_service_fixture.h"
 
 namespace rocattach {
@@ -64,7 +65,7 @@ TEST_F(SessionServiceTest, TheCollectorsRefusalIsReported) {
   auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_FALSE(session.ok());
   EXPECT_THAT(std::string(session.status().message()), HasSubstr("no ? SQ_WAVES"));
-  // It is free for the next one.
+  // The process is free for the next session.
   EXPECT_FALSE(service_->needs_sdk());
   Exit();
   const Seen seen = Finish();
@@ -105,14 +106,15 @@ TEST_F(SessionServiceTest, AProcessWithoutTheSdkIsRefusedByNameAndTheOthersGoOn)
   Exit(1);
 }
 
-TEST_F(SessionServiceTest, AProcessThatDiesInTheMiddleOfAStartIsNoHang) {
-  FakeCollector fake;  // nobody answers
+TEST_F(SessionServiceTest, AProcessThatDiesDuringAStartDoesNotBlockIt) {
+  FakeCollector fake;  // without a Player nothing is answered
   Arrive(&fake);
   std::thread killer([&] {
-    // Its plan has been written.
-    while (__atomic_load_n(&fake.plan()->generation, __ATOMIC_ACQUIRE) == 0) {
-      usleep(200);
-    }
+    // Wait until its plan has been written.
+    const auto is_written = [&] {
+      return __atomic_load_n(&fake.plan()->generation, __ATOMIC_ACQUIRE) != 0;
+    };
+    testing_support::Await(is_written, "the plan");
     Exit();
   });
   auto session =
@@ -125,8 +127,8 @@ TEST_F(SessionServiceTest, AProcessThatDiesInTheMiddleOfAStartIsNoHang) {
   EXPECT_EQ(seen.events[0].what(), v1::SessionEvent::LOST);
 }
 
-// A process counts once it has answered, whatever it said.
-TEST_F(SessionServiceTest, ServedIsWhoHasAnswered) {
+// A process counts as served once it has answered, whatever the answer.
+TEST_F(SessionServiceTest, ProcessesCountAsServedOnceTheyHaveAnswered) {
   FakeCollector with, without;
   Player accepts(&with), refuses(&without, ROCATTACH_PLAN_ERROR_NO_COUNTER);
   std::vector<std::pair<uint64_t, size_t>> served;
@@ -155,15 +157,22 @@ TEST_F(SessionServiceTest, ASilentCollectorIsAbandonedInTime) {
   Exit();
 }
 
-// A session ends of which one process answers and another one does not. If that is
-// refused for its silence, the end has waited for it.
+// One process of a session answers when the session ends, and another one does not. If
+// the silence of the second is reported as a refusal, the end has waited for it.
 class SilentTargetTest : public SessionServiceTest {
  protected:
   void ExpectNotWaitedFor() {
     std::lock_guard<std::mutex> lock(mutex_);
     EXPECT_THAT(refused_, Not(HasSubstr("did not answer")));
   }
-  static bool Records(FakeCollector* fake) { return fake->plan()->record_kinds != 0; }
+  static void AwaitPlan(FakeCollector* fake) {
+    testing_support::Await([fake] { return fake->plan()->record_kinds != 0; },
+                           "a process's plan");
+  }
+  static void AwaitPlanTakenBack(FakeCollector* fake) {
+    testing_support::Await([fake] { return fake->plan()->record_kinds == 0; },
+                           "a process's plan to be taken back");
+  }
 
   FakeCollector good_, silent_;
   Player player_{&good_};
@@ -174,13 +183,13 @@ TEST_F(SilentTargetTest, DoesNotHoldTheEndOfASession) {
   Arrive(&silent_, 1);
   const auto session = service_->Start(
       {.filters = {Counters({"SQ_WAVES"})}, .duration_ns = 300'000'000});
-  // On a machine that is busy enough, neither had begun.
+  // On a very busy machine the session may have begun in neither process.
   if (!session.ok()) {
     EXPECT_THAT(std::string(session.status().message()), HasSubstr("session"));
   }
-  while (Records(&good_)) usleep(200);
+  AwaitPlanTakenBack(&good_);
   ExpectNotWaitedFor();
-  while (Records(&silent_)) usleep(200);  // the plan is taken back
+  AwaitPlanTakenBack(&silent_);
 }
 
 TEST_F(SilentTargetTest, DoesNotHoldTheEndOfAPeriod) {
@@ -190,31 +199,32 @@ TEST_F(SilentTargetTest, DoesNotHoldTheEndOfAPeriod) {
   ASSERT_TRUE(session.ok()) << session.status();
   Arrive(&good_);
   Arrive(&silent_, 1);
-  while (!service_->List().at(0).over) usleep(1000);
+  testing_support::Await([&] { return service_->List().at(0).over; },
+                         "the end of the session");
   ExpectNotWaitedFor();
-  while (Records(&good_)) usleep(200);
+  AwaitPlanTakenBack(&good_);
 }
 
 TEST_F(SilentTargetTest, DoesNotHoldAStop) {
   const auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_TRUE(session.ok()) << session.status();
   Arrive(&good_);
-  while (!Records(&good_)) usleep(200);
+  AwaitPlan(&good_);
   Arrive(&silent_, 1);
-  while (!Records(&silent_)) usleep(200);
+  AwaitPlan(&silent_);
   EXPECT_TRUE(service_->Stop(*session).ok());
   ExpectNotWaitedFor();
-  while (Records(&good_)) usleep(200);
+  AwaitPlanTakenBack(&good_);
 }
 
 TEST_F(SilentTargetTest, DoesNotHoldTheEndOfTheService) {
   const auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_TRUE(session.ok()) << session.status();
   Arrive(&silent_);
-  while (!Records(&silent_)) usleep(200);
+  AwaitPlan(&silent_);
   service_->Close();
   ExpectNotWaitedFor();
-  while (Records(&silent_)) usleep(200);  // the plan is taken back
+  AwaitPlanTakenBack(&silent_);
 }
 
 TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
@@ -225,8 +235,8 @@ TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
   auto session = service_->Start({.filters = {Counters({"SQ_WAVES", "GRBM_COUNT"})}});
   ASSERT_TRUE(session.ok());
   const uint64_t generation = player.Generation();
-  // Values without a dispatch, of another plan, of another dispatch, cut off, with
-  // counters and passes that the plan does not have.
+  // Values of another dispatch, of another plan, cut off, and with counters, passes and
+  // numbers of values or instances that the plan does not allow.
   std::vector<rocattach_values> all(7, Values(1, generation, 0, 1));
   all[0].correlation_id = 99;
   all[1].plan_generation = generation + 2;
@@ -257,7 +267,7 @@ TEST_F(SessionServiceTest, HostileRecordsAreCountedNotBelieved) {
   call.domain = 77;
   fake.Publish(1, &call);
   AwaitDrained(&fake);
-  // With its plan overwritten, good values still count.
+  // Valid values still count after the target has overwritten its plan.
   player.Scribble();
   PublishCounted(&fake, 50, {3, 4}, generation);
   AwaitDrained(&fake);
@@ -288,9 +298,12 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
   EXPECT_EQ(selection.kernels_decided, 3u);
   EXPECT_EQ(selection.kernels[0], 2u);
   fake.AddKernel(3, "vadd<double>");
-  while (__atomic_load_n(&selection.kernels_decided, __ATOMIC_ACQUIRE) < 4) usleep(200);
+  const auto decided = [&] {
+    return __atomic_load_n(&selection.kernels_decided, __ATOMIC_ACQUIRE) >= 4;
+  };
+  testing_support::Await(decided, "the decision about the third kernel");
   EXPECT_EQ(selection.kernels[0], 2u | 8u);
-  // Recorded before that was known.
+  // Dispatches recorded before the decision was known.
   for (uint32_t kernel = 2; kernel <= 3; ++kernel) {
     rocattach_dispatch record = FakeCollector::Dispatch(kernel);
     record.kernel_id = kernel;
@@ -315,7 +328,7 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
   EXPECT_EQ(seen.account.counted_seen(), 1u);
 }
 
-// What metrics may use of the GPU that was counted, from its plan in the stream.
+// The constants that metrics may use for the counted GPU, from its plan in the stream.
 std::map<std::string, double> Constants(const v1::SessionPlan& plan) {
   std::map<std::string, double> constants;
   for (const v1::AgentConstant& constant : plan.agents(0).constants()) {
@@ -333,7 +346,7 @@ struct Dies {
 class SessionDiesTest : public SessionServiceTest,
                         public testing::WithParamInterface<Dies> {};
 
-TEST_P(SessionDiesTest, MetricsUseWhatTheSdkTells) {
+TEST_P(SessionDiesTest, MetricsUseTheNumberOfDiesFromTheSdk) {
   architecture_ = GetParam().architecture;
   xccs_ = GetParam().told;
   FakeCollector fake;
@@ -361,8 +374,8 @@ INSTANTIATE_TEST_SUITE_P(Architectures, SessionDiesTest,
                                          Dies{"gfx90a", 1, 1}, Dies{"gfx942", 0, 0},
                                          Dies{"gfx942", 6, 6}, Dies{"gfx940", 8, 8}));
 
-// Sessions that change all the time must not make the service grow.
-TEST_F(SessionServiceTest, OnlySoManyPlansAreRemembered) {
+// Frequent changes of sessions must not make the service grow.
+TEST_F(SessionServiceTest, TheNumberOfRememberedPlansIsBounded) {
   constexpr size_t kRemembered = 64;
   FakeCollector fake;
   Player player(&fake);
@@ -380,10 +393,10 @@ TEST_F(SessionServiceTest, OnlySoManyPlansAreRemembered) {
     ASSERT_TRUE(service_->Stop(*session).ok());
   };
   for (size_t number = 1; number <= kRemembered; ++number) run(number);
-  run(1);                // remembered: told once
-  run(kRemembered + 1);  // one too many: all but the last go
+  run(1);                // remembered: written once
+  run(kRemembered + 1);  // one too many: all but the last are forgotten
   run(kRemembered + 1);
-  run(1);  // forgotten: told again, under a number of its own
+  run(1);  // forgotten: written again, under a new number
   Exit();
   const Seen seen = Finish();
   ASSERT_EQ(seen.plans.size(), kRemembered + 2);

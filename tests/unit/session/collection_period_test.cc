@@ -49,7 +49,7 @@ TEST(CollectionSchedule, AlternatesAndEnds) {
   EXPECT_FALSE(schedule.At(32).collect);
 }
 
-TEST(CollectionSchedule, CountsWhatHasBegun) {
+TEST(CollectionSchedule, CountsThePeriodsThatHaveBegun) {
   const CollectionSchedule schedule({{2, 3, 2}, {4, 1, 1}});  // at 2, 7 and 14
   const uint64_t expected[] = {0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3};
   for (uint64_t at = 0; at < 17; ++at) {

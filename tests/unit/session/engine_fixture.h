@@ -1,4 +1,4 @@
-// An engine on processes that exist only in a test, and filters for it.
+// An engine with processes that exist only in the test, and filters for it.
 #ifndef ROCATTACH_TESTS_UNIT_SESSION_ENGINE_FIXTURE_H_
 #define ROCATTACH_TESTS_UNIT_SESSION_ENGINE_FIXTURE_H_
 
@@ -94,7 +94,7 @@ class SessionEngineTest : public ::testing::Test {
 
   SessionId NewSession() { return *engine_.CreateSession(-1); }
 
-  // The counters that lie behind a record.
+  // Copies the counters that lie behind a record.
   static void CopyCounters(const void* from, CopiedRecord* seen) {
     if (seen->counters.empty()) return;
     std::memcpy(seen->counters.data(), from,

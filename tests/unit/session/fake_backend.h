@@ -1,5 +1,5 @@
-// Processes that exist only in a test: it says what they can give, lets them record and
-// end, and sees what the engine asked of them.
+// Processes that exist only in a test, which sets what they support, lets them record
+// and end, and sees what the engine asked of them.
 #ifndef ROCATTACH_TESTS_UNIT_SESSION_FAKE_BACKEND_H_
 #define ROCATTACH_TESTS_UNIT_SESSION_FAKE_BACKEND_H_
 
@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/session/compiled_plan.h"
+#include "userspace/session/missing_counters.h"
 #include "userspace/session/session_backend.h"
 
 namespace rocattach {
@@ -53,7 +54,7 @@ class FakeBackend : public SessionBackend {
     std::shared_ptr<const CompiledPlan> plan;
     std::shared_ptr<RecordSink> sink;
     absl::Status start_error, drain_error;
-    std::set<std::string> sdk_lacks;  // counters
+    std::set<std::string> sdk_lacks;  // missing counters
     int starts = 0, stops = 0, drains = 0;
     int delivering = 0;
   };
@@ -67,12 +68,12 @@ class FakeBackend : public SessionBackend {
     return target;
   }
 
-  // Read or change a process; not while other threads use the engine.
+  // Returns a process to read or change, not while other threads use the engine.
   Process& process(ProcessId target) { return processes_.at(target); }
-  // What processes that sample find whenever they are drained; nothing if empty.
+  // The values of each drain of a process that samples; no sample if empty.
   std::vector<CounterReading> device_readings;
 
-  // The process records; false if it is not recording.
+  // The process delivers a record. These return false if it is not recording.
   bool Dispatch(ProcessId target, DispatchEvent event) {
     return Deliver(target, [&](RecordSink& sink) {
       sink.OnDispatches(target, {&event, 1});
@@ -94,7 +95,7 @@ class FakeBackend : public SessionBackend {
     });
   }
 
-  // The process ends.
+  // Ends a process.
   void End(ProcessId target) {
     std::shared_ptr<RecordSink> sink;
     {
@@ -139,8 +140,10 @@ class FakeBackend : public SessionBackend {
     if (!process.start_error.ok()) return process.start_error;
     for (const std::string& name : plan->counter_names) {
       if (process.sdk_lacks.count(name) == 0) continue;
-      return absl::FailedPreconditionError(
+      absl::Status refused = absl::FailedPreconditionError(
           absl::StrCat("the SDK of this process has no counter ", name, " for gfx90a"));
+      SetMissingCounter(name, &refused);
+      return refused;
     }
     if (process.running) return absl::InternalError("started twice");
     process.running = true;
@@ -194,7 +197,7 @@ class FakeBackend : public SessionBackend {
   }
 
  private:
-  // Deliveries of one process come one at a time.
+  // Only one delivery of a process runs at a time.
   template <typename F>
   bool Deliver(ProcessId target, F f) {
     std::shared_ptr<RecordSink> sink;

@@ -108,7 +108,7 @@ TEST(InputFile, ErrorsNameFileJobAndKey) {
               HasSubstr("in.yaml: job 2, pmc_group_interval"));
 }
 
-TEST(InputFile, RefusesWhatMakesNoSense) {
+TEST(InputFile, RefusesContradictoryInput) {
   for (const char* text :
        {"[]", "3", "jobs: []", "jobs: 3", "jobs: [3]", "jobs: [{pmc: [{a: 1}]}]",
         "jobs: [{pmc_groups: SQ_WAVES}]", "jobs: [{pmc_groups: [[]]}]",

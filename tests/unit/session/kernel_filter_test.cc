@@ -36,7 +36,7 @@ TEST(KernelFilter, LooksAtMangledAndDemangledNames) {
   EXPECT_FALSE(Matches({}, {"float"}, symbol));
 }
 
-// A name of 300 bytes that stands for more text than there is memory.
+// A name of 300 bytes whose demangled form needs more memory than there is.
 TEST(KernelFilter, NamesThatStandForGigabytesCostLittle) {
   std::string bomb = "_Z1f1aI";
   for (int i = 1; i < 46; ++i) bomb += "S_I";
@@ -60,8 +60,8 @@ TEST(KernelFilter, SurvivesAnyName) {
   EXPECT_FALSE(Matches({"x"}, {}, ""));
 }
 
-// Expressions that take a backtracking engine exponential time. There is no limit on
-// time here; with backtracking the test would not end within the run's timeout.
+// Expressions that take exponential time in a backtracking engine. The test has no time
+// limit of its own; with backtracking it would not end before the run's timeout.
 TEST(KernelFilter, ExpressionsThatBlowUpElsewhereStayLinear) {
   const std::string name = std::string(50'000, 'a') + "!";
   for (const char* pattern :

@@ -29,7 +29,7 @@ TEST(PlanDomainsTest, EachApiHasANumberAndATextOfItsOwn) {
   EXPECT_EQ(texts.size(), std::size(kApis));
 }
 
-TEST(PlanDomainsTest, WhatIsNoApiIsAKindOfRecord) {
+TEST(PlanDomainsTest, DomainsWithoutAnApiAreKindsOfRecords) {
   EXPECT_EQ(PlanKindOf(TraceDomain::kMemoryCopies)->record_kind,
             uint32_t{ROCATTACH_PLAN_RECORD_COPIES});
   EXPECT_EQ(PlanKindOf(TraceDomain::kMemoryAllocations)->record_kind,

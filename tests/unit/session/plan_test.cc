@@ -1,4 +1,4 @@
-// The plan as compiled by the service and evaluated as a collector does it.
+// Plans, as the service compiles them and as a collector evaluates them.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -33,8 +33,8 @@ class PlanTest : public ::testing::Test {
       std::make_shared<CounterCatalog>(*CounterCatalog::Builtin());
 };
 
-// What the target lets through is never less than what is wanted, and what it is sure
-// of is right.
+// The target never rejects a dispatch that is wanted, and its answers are right where
+// it is sure.
 TEST_F(PlanTest, TargetAndServiceAgree) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
@@ -53,7 +53,7 @@ TEST_F(PlanTest, TargetAndServiceAgree) {
     rocattach_plan_selection coarse = plan->image->selections[0];
     const ExactSelection& exact = plan->selections[0];
     Demangler demangler;
-    // The service has seen the names of kernels 1 to 19.
+    // The service knows the names of kernels 1 to 19.
     if (exact.kernels.restricts()) {
       for (uint32_t kernel = 1; kernel < 20; ++kernel) {
         if (exact.kernels.Matches("kernel" + std::to_string(kernel), &demangler)) {
@@ -70,7 +70,7 @@ TEST_F(PlanTest, TargetAndServiceAgree) {
           exact.SelectsBut(agent, dispatch, iteration);
       switch (rocattach_plan_selects(&coarse, kernel, agent, dispatch, iteration)) {
         case ROCATTACH_SELECTED_NO:
-          // Agent 0 and kernel 0 are "not known" to the target only.
+          // Agent 0 and kernel 0 mean "not known", but only to the target.
           EXPECT_FALSE(wanted);
           break;
         case ROCATTACH_SELECTED_YES:
@@ -123,7 +123,7 @@ TEST_F(PlanTest, IterationsCountEachDispatchOnceWhateverTheThreads) {
     for (const auto& list : seen) times += list[i];
     ASSERT_EQ(times, 1) << i;
   }
-  // Another session starts at 1 by itself, without anything being cleared.
+  // Another session starts at 1 without anything being reset.
   EXPECT_EQ(rocattach_plan_next_iteration(&cell, 6), 1u);
   EXPECT_EQ(rocattach_plan_next_iteration(&cell, 6), 2u);
 }
@@ -144,7 +144,7 @@ TEST_F(PlanTest, PassesAreMultiplexed) {
   EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 1100), 1u);
   EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 1399), 0u);
   EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 10), 0u);
-  plan.rotation_interval = 0;  // scribbled on: no division by zero
+  plan.rotation_interval = 0;  // overwritten: no division by zero
   EXPECT_LT(rocattach_plan_due_pass(&plan, 3, 9, 5000), 3u);
   EXPECT_EQ(rocattach_plan_due_pass(&plan, 0, 9, 5000), 0u);
   plan.rotation = 77;
@@ -175,7 +175,7 @@ TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
   spec.api_domains = {TraceDomain::kHsaApi};
   spec.selection.hsa_functions = {"hsa_queue_create"};
   const auto here = Compile({spec});
-  // The same function in another version of the SDK.
+  // The same function has another number in another version of the SDK.
   target_.functions = {{ROCATTACH_PLAN_API_HIP, 17, "hsa_queue_create"},
                        {ROCATTACH_PLAN_API_HSA, 17, "hsa_queue_destroy"},
                        {ROCATTACH_PLAN_API_HSA, 19, "hsa_queue_create"}};
@@ -190,7 +190,7 @@ TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
   EXPECT_EQ(SessionStatusOf(older.status()), SessionStatus::kInvalidOperationId);
 }
 
-TEST_F(PlanTest, WhatNobodyAskedForIsLeftOut) {
+TEST_F(PlanTest, UnsupportedOptionalDomainsAreLeftOut) {
   FilterSpec spec;
   spec.kind = FilterKind::kApiTrace;
   spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMemoryAllocations,
@@ -230,7 +230,7 @@ TEST_F(PlanTest, WhatNobodyAskedForIsLeftOut) {
   EXPECT_TRUE(all->left_out.empty());
 }
 
-TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
+TEST(SessionBackendTest, FunctionsAreUnknownOnlyIfATargetCanTell) {
   FakeBackend backend;
   auto known = [&](const char* name) {
     return backend.MayHaveApiFunction(TraceDomain::kHsaApi, name);
@@ -316,7 +316,7 @@ TEST_F(PlanTest, EveryCounterOfAGpuFitsThePlan) {
   EXPECT_EQ(plan->image->counters, spec.counters[0].size());
 }
 
-TEST_F(PlanTest, TotalsSayHowManyDispatchesStandBehindThem) {
+TEST_F(PlanTest, TotalsCountTheDispatchesOfEachValue) {
   FilterSpec spec;
   spec.kind = FilterKind::kCounters;
   spec.counters = {{"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY", "GPUBusy"}};
@@ -343,7 +343,7 @@ TEST_F(PlanTest, TotalsSayHowManyDispatchesStandBehindThem) {
   totals.Add(2, 99, {});  // no such pass
   EXPECT_EQ(totals.Kernels(), (std::vector<uint32_t>{1, 2}));
   EXPECT_TRUE(totals.Complete(1));
-  EXPECT_FALSE(totals.Complete(2));  // seen too rarely
+  EXPECT_FALSE(totals.Complete(2));  // too few dispatches
   EXPECT_EQ(totals.Passes(1), (std::vector<uint64_t>{5, 5}));
   for (const KernelValue& value : totals.Values(1)) {
     if (value.metric) {

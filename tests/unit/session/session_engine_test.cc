@@ -10,8 +10,6 @@
 namespace rocattach {
 namespace {
 
-using ::testing::HasSubstr;
-
 TEST_F(SessionEngineTest, EveryCallAsksForInitialize) {
   const SessionId session = NewSession();
   EXPECT_STATUS(S::kAlreadyInitialized, engine_.Initialize());
@@ -236,23 +234,6 @@ TEST_F(SessionEngineTest, DeviceSessions) {
   EXPECT_TRUE(engine_.devices().Destroy(*session).ok());
   EXPECT_FALSE(backend_->process(target_).running);
   EXPECT_TRUE(engine_.StartSession(Ready(Counters({"SQ_WAVES"}))).ok());
-}
-
-TEST(SessionStatusTest, NamesNumbersAndWords) {
-  EXPECT_EQ(SessionStatusName(-17), "SESSION_NOT_FOUND");
-  EXPECT_EQ(SessionStatusName(0), "SUCCESS");
-  EXPECT_EQ(SessionStatusName(1), "");
-  EXPECT_EQ(SessionStatusName(-39), "");
-  for (int status = kLastSessionStatus; status < 0; ++status) {
-    const absl::Status error = SessionError(static_cast<SessionStatus>(status), "why");
-    EXPECT_FALSE(error.ok());
-    EXPECT_EQ(static_cast<int>(SessionStatusOf(error)), status);
-    EXPECT_THAT(std::string(error.message()),
-                HasSubstr(std::string(SessionStatusName(status))));
-    EXPECT_NE(std::string(SessionStatusText(status)), "");
-  }
-  EXPECT_EQ(SessionStatusOf(absl::OkStatus()), SessionStatus::kSuccess);
-  EXPECT_EQ(SessionStatusOf(absl::NotFoundError("x")), SessionStatus::kError);
 }
 
 }  // namespace

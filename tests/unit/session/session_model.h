@@ -1,4 +1,4 @@
-// A small model of the documented behaviour of sessions, to compare the engine with.
+// A small model of the documented behaviour of sessions, to be compared to the engine.
 #ifndef ROCATTACH_TESTS_UNIT_SESSION_SESSION_MODEL_H_
 #define ROCATTACH_TESTS_UNIT_SESSION_SESSION_MODEL_H_
 
@@ -27,8 +27,8 @@ enum Kind { kTimes = 1, kCounts = 2, kUnsupported = 4, kApi = 6 };
 struct ModelBuffer {
   size_t capacity = 0;
   size_t used = 0;
-  std::vector<uint64_t> waiting;    // correlation ids
-  std::vector<uint64_t> delivered;  // … since the test began
+  std::vector<uint64_t> waiting;    // correlation IDs
+  std::vector<uint64_t> delivered;  // … of the whole test
 };
 
 struct ModelFilter {
@@ -42,15 +42,15 @@ struct ModelSession {
   std::map<uint64_t, ModelFilter> filters;
   std::map<uint64_t, ModelBuffer> buffers;
   bool active = false;
-  // As of the start.
+  // Set by a start.
   std::set<pid_t> running;
   std::set<Kind> plan;
-  std::set<int> gpus;  // whose counters it measures
+  std::set<int> gpus;  // with counters measured here
 };
 
 struct ModelProcess {
   int gpu = 0;
-  bool counts = true;  // its runtime can give counters
+  bool counts = true;  // its runtime supports counters
 };
 
 class Model {

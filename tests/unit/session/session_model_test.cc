@@ -1,5 +1,5 @@
-// A million random calls, and after each one the engine must say and do what a small
-// model of the documented behaviour says.
+// A million random calls. After each one the engine must return and do the same as a
+// small model of the documented behaviour.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-// Runs the same calls on both.
+// Makes the same calls to the engine and to the model.
 class Duel {
  public:
   explicit Duel(uint32_t seed)
@@ -29,7 +29,7 @@ class Duel {
   void Step(int number) {
     step_ = number;
     const int pick = static_cast<int>(Pick(40));
-    // How many of 40 calls are of a kind: recording is what happens most.
+    // Calls in 40, cumulative: recording is the most frequent one.
     static constexpr struct {
       int until;
       void (Duel::*call)();
@@ -82,7 +82,7 @@ class Duel {
     }
   }
 
-  std::map<S, int> statuses;  // how often each came
+  std::map<S, int> statuses;  // number of calls by status
   int calls() const { return calls_; }
 
  private:
@@ -95,7 +95,7 @@ class Duel {
         << "step " << step_ << ", " << what << ": " << status;
   }
 
-  // A living id mostly, a dead or invented one sometimes.
+  // Mostly an ID that exists; sometimes one of a destroyed or invented session.
   uint64_t SomeSession() {
     if (Pick(50) == 0 || all_sessions_.empty()) return Pick(3);
     if (Pick(50) == 0) return all_sessions_[Pick(all_sessions_.size())];
@@ -197,7 +197,7 @@ class Duel {
     const pid_t pid = static_cast<pid_t>(1 + Pick(4));
     ModelSession* session = nullptr;
     S expected = model_.Find(id, &session);
-    // Sessions for all processes must remain common enough.
+    // Enough sessions must remain sessions for all processes.
     if (expected == S::kSuccess && session->targets.empty() && id % 3 == 0) return;
     if (expected == S::kSuccess && session->active) expected = S::kHasActiveSession;
     Same(expected, engine_.AddSessionTarget(static_cast<SessionId>(id), {pid, 1000}),
@@ -464,7 +464,7 @@ class Duel {
   std::vector<uint64_t> all_sessions_;
   std::map<uint64_t, std::vector<uint64_t>> delivered_;
   std::vector<uint64_t> sync_calls_;
-  SessionEngine engine_;  // last: it delivers when it ends
+  SessionEngine engine_;  // last: its destructor still delivers
 };
 
 TEST(SessionModel, AMillionRandomCallsGoAsDocumented) {
@@ -483,7 +483,7 @@ TEST(SessionModel, AMillionRandomCallsGoAsDocumented) {
     duel.CompareAll();
     for (const auto& [status, count] : duel.statuses) statuses[status] += count;
   }
-  // The walk went everywhere.
+  // The random calls have reached every status.
   for (S status :
        {S::kSuccess, S::kAlreadyInitialized, S::kNotInitialized, S::kSessionNotFound,
         S::kSessionMissingFilter, S::kSessionMissingBuffer, S::kHasActiveSession,

@@ -80,14 +80,14 @@ TEST_F(SessionEngineTest, TheFirstFailureOfAFilterDecides) {
   auto refused = [&](S expected, const FilterSpec& spec) {
     EXPECT_STATUS(expected, engine_.filters().Create(session, spec));
   };
-  // Corrupted before mismatch before unknown counter.
+  // Checks in order: corrupted data, data of another kind, unknown counter.
   FilterSpec spec = Counters({"NO_SUCH", ""});
   spec.api_domains = {TraceDomain::kHipApi};
   refused(S::kFilterDataCorrupted, spec);
   spec = Counters({"NO_SUCH"});
   spec.api_domains = {TraceDomain::kHipApi};
   refused(S::kSessionFilterDataMismatch, spec);
-  // One of each kind.
+  // Only one filter of each kind.
   EXPECT_TRUE(engine_.filters().Create(session, Timestamps()).ok());
   refused(S::kSessionFilterDataMismatch, Timestamps());
   EXPECT_TRUE(engine_.filters().Create(session, Counters({"SQ_WAVES"})).ok());
@@ -114,7 +114,7 @@ TEST_F(SessionEngineTest, BuffersAndTheirChecks) {
   ASSERT_TRUE(filter.ok());
   EXPECT_STATUS(S::kIncorrectSize,
                 engine_.filters().SetBuffer(session, *filter, *buffer));
-  // Growing: the new size in addition to the old one, the id stays.
+  // Growing a buffer adds the new size to the old one and keeps the ID.
   auto grown = engine_.buffers().Create(session, 64, Collect(), *buffer);
   ASSERT_TRUE(grown.ok());
   EXPECT_EQ(*grown, *buffer);
@@ -162,7 +162,7 @@ TEST_F(SessionEngineTest, DeliversWhenFullFlushedAndEnded) {
   backend_->End(target_);  // the application finished
   EXPECT_EQ(callbacks_, 3);
   EXPECT_EQ(seen_.size(), 6u);
-  // It stays active until it is terminated, whoever has ended.
+  // The session stays active until it is terminated, whichever process has ended.
   EXPECT_STATUS(S::kHasActiveSession, engine_.StartSession(session));
   EXPECT_TRUE(engine_.TerminateSession(session).ok());
   for (size_t i = 0; i < seen_.size(); ++i) {
@@ -192,7 +192,7 @@ TEST_F(SessionEngineTest, FlushSaysWhenTheTargetsMemoryIsBroken) {
   backend_->process(target_).drain_error = absl::DataLossError("scribbled on");
   backend_->Dispatch(target_, Dispatch(1, true));
   EXPECT_STATUS(S::kCorruptedSessionBuffer, engine_.buffers().Flush(session, *buffer));
-  EXPECT_EQ(seen_.size(), 1u);  // what there was has still been delivered
+  EXPECT_EQ(seen_.size(), 1u);  // earlier records were still delivered
 }
 
 TEST_F(SessionEngineTest, NextRecordAcceptsOnlyRecordsOfTheDelivery) {
@@ -222,7 +222,7 @@ TEST_F(SessionEngineTest, NextRecordAcceptsOnlyRecordsOfTheDelivery) {
     *scribbled = before;
     inside.push_back(
         engine_.buffers().NextRecord(begin, &next, s, static_cast<BufferId>(5)));
-    // From another thread, it is nobody's.
+    // On another thread, the record belongs to no delivery.
     std::thread([&] {
       inside.push_back(engine_.buffers().NextRecord(begin, &next, s, b));
     }).join();
@@ -277,7 +277,7 @@ TEST_F(SessionEngineTest, RecordsWithoutABufferAreCounted) {
   EXPECT_EQ(seen_.size(), 2u);
 }
 
-TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
+TEST_F(SessionEngineTest, AnUnreadBufferTakesEverything) {
   EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().CreateUnread(SessionId(77)));
   const SessionId session = NewSession();
   auto counters = engine_.filters().Create(session, Counters({"SQ_WAVES"}));
@@ -292,7 +292,7 @@ TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(1, false, true)));
   EXPECT_TRUE(engine_.buffers().Flush(session, *unread).ok());
   EXPECT_TRUE(seen_.empty());
-  // Each filter by itself, from the next record on.
+  // A filter can be given another buffer, from its next record on.
   auto read = engine_.buffers().Create(session, 65536, Collect());
   ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *read).ok());
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(2, false, true)));
@@ -300,14 +300,14 @@ TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
   ASSERT_EQ(seen_.size(), 1u);
   EXPECT_EQ(seen_[0].profiler.correlation_id, 2u);
   EXPECT_EQ(engine_.Report(session)->dropped, 0u);
-  // A destroyed one drops, as any other.
+  // A filter whose buffer was destroyed drops records, as any other.
   ASSERT_TRUE(engine_.buffers().Destroy(session, *read).ok());
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(3, false, true)));
   EXPECT_EQ(engine_.Report(session)->dropped, 1u);
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
 }
 
-TEST_F(SessionEngineTest, SynchronousCallbacksHearOfWhatNoBufferKeeps) {
+TEST_F(SessionEngineTest, SynchronousCallbacksReceiveRecordsOfUnreadBuffers) {
   const SessionId session = NewSession();
   auto api = engine_.filters().Create(session, Api({TraceDomain::kMemoryCopies}));
   auto unread = engine_.buffers().CreateUnread(session);

@@ -1,4 +1,4 @@
-// From what processes deliver to the records of a session.
+// The way from what processes deliver to the records of a session.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST_F(SessionEngineTest, OneRecordPerDispatchInASharedBuffer) {
   backend_->Dispatch(target_, Dispatch(3, false, true));
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
   EXPECT_EQ(seen_.size(), 3u);
-  // With two buffers, each filter has its own.
+  // With two buffers, each filter has its own record.
   auto second = engine_.buffers().Create(session, 65536, Collect());
   ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *second).ok());
   seen_.clear();

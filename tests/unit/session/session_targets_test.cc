@@ -1,4 +1,4 @@
-// Sessions and the processes that they are for.
+// Sessions and their target processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ TEST_F(SessionEngineTest, OneActiveSessionPerProcessAndManyProcesses) {
   EXPECT_STATUS(S::kHasActiveSession, engine_.StartSession(a));
 }
 
-// What a set or a block contains may be newer than a process's SDK; what the user has
-// named must be there.
+// Counters of a set or a block may be newer than a process's SDK; counters that the
+// user has named must exist.
 TEST_F(SessionEngineTest, CountersThatAnSdkLacksAreLeftOutUnlessNamed) {
   FilterSpec filter = Counters({"SQ_WAVES", "TCC_HIT", "TCC_MISS", "L2CacheHit"});
   filter.optional = {"TCC_HIT", "TCC_MISS", "L2CacheHit"};
@@ -85,7 +85,7 @@ TEST_F(SessionEngineTest, ProcessesThatComeLaterAreJoined) {
   const ProcessId late = backend_->AddProcess(300, {MakeGpu(1, "GPU-a")});
   engine_.TargetArrived(late);
   EXPECT_TRUE(backend_->process(late).running);
-  engine_.TargetArrived(late);  // twice does nothing
+  engine_.TargetArrived(late);  // the second call does nothing
   EXPECT_EQ(backend_->process(late).starts, 1);
   backend_->Dispatch(late, Dispatch(1, true));
   ASSERT_TRUE(engine_.TerminateSession(all).ok());
@@ -107,10 +107,10 @@ TEST_F(SessionEngineTest, OneSessionPerGpusCounters) {
   auto refused = engine_.StartSession(b);
   EXPECT_STATUS(S::kHasActiveSession, refused);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr(absl::StrCat("session ", static_cast<uint64_t>(a) &
-                                                     0xffffffffff)));  // who owns it
+              HasSubstr(absl::StrCat(
+                  "session ", static_cast<uint64_t>(a) & 0xffffffffff)));  // the owner
   EXPECT_FALSE(backend_->process(same_gpu).running);
-  EXPECT_TRUE(engine_.StartSession(c).ok());  // times are free
+  EXPECT_TRUE(engine_.StartSession(c).ok());  // timestamps have no owner
   ASSERT_TRUE(engine_.TerminateSession(c).ok());
   ASSERT_TRUE(engine_.TerminateSession(a).ok());
   EXPECT_TRUE(engine_.StartSession(b).ok());
@@ -147,12 +147,12 @@ TEST_F(SessionEngineTest, StartChecksTheGpusOfTheProcess) {
   EXPECT_STATUS(S::kInvalidArguments, start(spec, target_));
   spec.single_pass = false;
   EXPECT_STATUS(S::kSuccess, start(spec, target_));
-  EXPECT_STATUS(S::kError, start(Timestamps(), ProcessId{999, 1}));  // gone
+  EXPECT_STATUS(S::kError, start(Timestamps(), ProcessId{999, 1}));  // no longer exists
   backend_->process(target_).start_error = absl::InternalError("no");
   EXPECT_STATUS(S::kError, start(Timestamps(), target_));
 }
 
-TEST_F(SessionEngineTest, OneProcessThatCannotDoesNotKeepOthersFromIt) {
+TEST_F(SessionEngineTest, AProcessWithoutSupportDoesNotExcludeOthers) {
   const ProcessId poor =
       backend_->AddProcess(50, {MakeGpu(1, "GPU-b")}, ROCATTACH_PLAN_RECORD_DISPATCHES);
   const SessionId all = Ready(Counters({"SQ_WAVES"}));
@@ -161,7 +161,7 @@ TEST_F(SessionEngineTest, OneProcessThatCannotDoesNotKeepOthersFromIt) {
   EXPECT_THAT(report->running, ElementsAre(target_));
   ASSERT_EQ(report->refused.size(), 1u);
   EXPECT_STATUS(S::kFilterNotSupported, report->refused.at(poor));
-  // Unless it was named.
+  // Unless it was named as a target.
   ASSERT_TRUE(engine_.TerminateSession(all).ok());
   ASSERT_TRUE(engine_.AddSessionTarget(all, target_).ok());
   ASSERT_TRUE(engine_.AddSessionTarget(all, poor).ok());

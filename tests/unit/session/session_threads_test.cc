@@ -1,5 +1,5 @@
-// Many threads on one engine. What they do is random; that it ends, that nothing is
-// delivered twice or lost, and that no sanitizer complains, is the test.
+// Many threads on one engine with random calls. The test is that they end, that nothing
+// is delivered twice or lost, and that no sanitizer complains.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/await.h"
 #include "tests/unit/session/fake_backend.h"
 #include "userspace/base/session_status.h"
 #include "userspace/session/record_buffer.h"
@@ -108,7 +109,7 @@ TEST(SessionThreads, OnlyOneOfManyStartsWins) {
   }
 }
 
-// Users, producers and callbacks that do everything at once.
+// Users, producers and callbacks that all call the engine at the same time.
 class Crowd {
  public:
   Crowd() : engine_(backend_, Catalog()) {
@@ -141,7 +142,7 @@ class Crowd {
   }
 
  private:
-  // Now and then a callback does what is hardest: it ends or destroys sessions.
+  // Some callbacks do the most difficult thing: they end or destroy sessions.
   void Called(const RecordHeader* begin, const RecordHeader* end, SessionId session,
               BufferId buffer) {
     delivered_ += static_cast<uint64_t>(begin < end);
@@ -155,7 +156,7 @@ class Crowd {
 
   void Use(uint32_t seed) {
     std::mt19937 random(seed);
-    // The first rounds may be over before any producer came to run.
+    // The first rounds may be over before any producer has run.
     for (int i = 0; i < 1500 || (delivered_ < 50 && i < 1'000'000); ++i) {
       const SessionId session = SomeSession(random);
       const uint32_t pick = random() % 12;
@@ -242,7 +243,7 @@ TEST(RecordBufferThreads, FlushWaitsForADeliveryUnderWay) {
   const RecordHeader record = {SessionRecordKind::kTrace, sizeof(record), 0};
   ASSERT_TRUE(buffer->Append(&record));
   std::thread first([&] { buffer->Flush(); });
-  while (!inside) std::this_thread::yield();
+  testing_support::Await([&] { return inside.load(); }, "the delivery to begin");
   std::thread second([&] {
     buffer->Flush();
     EXPECT_TRUE(finished);

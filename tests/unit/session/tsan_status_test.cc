@@ -1,4 +1,4 @@
-// Only under ThreadSanitizer: what tests/tsan/absl_status.cc tells it.
+// Under ThreadSanitizer only: the definition in tests/tsan/absl_status.cc.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,8 +10,8 @@
 namespace rocattach {
 namespace {
 
-// With the library's function each run of this is reported.
-TEST(TsanStatus, IsGivenUpByManyThreads) {
+// With the library's own function, ThreadSanitizer reports each run of this test.
+TEST(TsanStatus, MayBeReleasedByManyThreads) {
   std::atomic<int> right = 0;
   for (int round = 0; round < 100; ++round) {
     absl::Status shared = absl::NotFoundError("longer than what fits a status itself");

@@ -76,7 +76,7 @@ TEST(SimgpuBlit, ShadersAreToldApartByTheirArguments) {
   auto at = [](const std::vector<uint32_t>& v, size_t byte) {
     return reinterpret_cast<uint64_t>(v.data()) + byte;
   };
-  // Four phases and the end, then the number of work-items.
+  // Begin of four phases and the end, then the number of work-items.
   uint64_t aligned[11] = {
       at(from, 0), at(to, 0),      at(from, 4),  at(to, 4),      at(from, 512),
       at(to, 512), at(from, 1000), at(to, 1000), at(from, 1024), at(to, 1024),
@@ -102,7 +102,7 @@ TEST(SimgpuBlit, ShadersAreToldApartByTheirArguments) {
   EXPECT_EQ(to, std::vector<uint32_t>(256, 7));
 }
 
-TEST(SimgpuBlit, AnUnknownShaderTouchesNothingAndSaysSo) {
+TEST(SimgpuBlit, AnUnknownShaderChangesNothingAndIsReported) {
   uint64_t nonsense[11] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   testing::internal::CaptureStderr();
   Execute(simgpu_blit_shader, nonsense, 640);

@@ -7,7 +7,7 @@ namespace {
 TEST(SimgpuClock, GpuClocksNeverRunBackwards) {
   for (unsigned gpu = 0; gpu < SIMGPU_MAX_GPUS; gpu++) {
     uint64_t before = 0;
-    // Across a million-tick boundary, where the drift term carries over.
+    // Crosses a boundary of a million ticks, where the drift term carries over.
     for (uint64_t ns = 39'999'000; ns < 40'001'000; ns += 7) {
       uint64_t ticks = simgpu_gpu_ticks_at(gpu, ns);
       ASSERT_GE(ticks, before) << "gpu " << gpu << " at " << ns;

@@ -1,4 +1,4 @@
-// What a runtime sees of the driver: ioctls and the topology.
+// The driver as a runtime sees it: ioctls and the topology.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/simgpu/kfd_later.h"
 #include "tests/unit/simgpu/core.h"
 
@@ -81,7 +81,7 @@ TEST_F(SimgpuDriver, AForkedChildOpensItAgain) {
   EXPECT_EQ(Enable(false), 0);
 }
 
-TEST_F(SimgpuDriver, ARuntimeIsEnabledOnceAndDisabledAsOftenAsOneLikes) {
+TEST_F(SimgpuDriver, ARuntimeIsEnabledOnceAndMayBeDisabledRepeatedly) {
   EXPECT_EQ(Enable(false), 0) << "not enabled";
   EXPECT_EQ(Enable(true), 0);
   EXPECT_EQ(Enable(true), EBUSY);
@@ -89,7 +89,7 @@ TEST_F(SimgpuDriver, ARuntimeIsEnabledOnceAndDisabledAsOftenAsOneLikes) {
   EXPECT_EQ(Enable(false), 0);
 }
 
-TEST_F(SimgpuDriver, RefusesWhatItDoesNotKnow) {
+TEST_F(SimgpuDriver, RefusesUnknownCalls) {
   uint64_t nothing[32] = {};
   EXPECT_EQ(Ask(AMDKFD_IOC_CRIU_OP, nothing), ENOTTY);
   EXPECT_EQ(Ask(AMDKFD_IOWR(0x7f, uint64_t), nothing), ENOTTY);
@@ -120,7 +120,7 @@ TEST_F(SimgpuDriver, AllocatesAndMaps) {
   map.n_devices = 2;
   ASSERT_EQ(Ask(AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map), 0);
   EXPECT_EQ(map.n_success, 2u);
-  // The GPU is a thread of this process.
+  // The GPU is a thread of this process, so its address is valid here.
   static_cast<char*>(reserved)[8191] = 1;
   char* const other =
       static_cast<char*>(mmap(nullptr, 8192, PROT_READ, MAP_SHARED, fd_,
@@ -165,7 +165,7 @@ TEST_F(SimgpuDriver, WaitsTellTheAgeOfAnEvent) {
   EXPECT_EQ(Ask(AMDKFD_IOC_WAIT_EVENTS, &wait), EINVAL);
 }
 
-// A queue whose first packet is a dispatch without a kernel, as a runtime makes it.
+// A queue as a runtime makes it, whose first packet is a dispatch without a kernel.
 struct FaultyQueue {
   explicit FaultyQueue(int fd, uint32_t event) {
     inactive.kind = AMD_SIGNAL_KIND_USER;
@@ -224,15 +224,17 @@ TEST_F(SimgpuDriver, ErrorsOfQueuesReachTheRuntimeThatEnabledThem) {
   ASSERT_EQ(Enable(true), 0);
   {
     const FaultyQueue faulty(fd_, event);
-    EXPECT_EQ(simgpu_event_wait(&event, nullptr, 1, true, SIMGPU_WAIT_FOREVER),
-              SIMGPU_WAIT_DONE);
+    EXPECT_EQ(simgpu_event_wait(&event, nullptr, 1, true, /*milliseconds=*/60'000),
+              SIMGPU_WAIT_DONE)
+        << "the error of the queue has not come";
     EXPECT_EQ(faulty.reason, 1 << 17) << "the dispatch's code is invalid";
     EXPECT_EQ(faulty.Inactive(), 0);
   }
   ASSERT_EQ(Enable(false), 0);
   {
     const FaultyQueue faulty(fd_, event);
-    while (faulty.Inactive() == 0) std::this_thread::yield();
+    rocattach::testing_support::Await([&] { return faulty.Inactive() != 0; },
+                                      "the error of the queue");
     EXPECT_EQ(faulty.Inactive(), 8) << "the packet processor's number for it";
     EXPECT_EQ(faulty.reason, 0);
   }

@@ -17,7 +17,7 @@ TEST(SimgpuElfImage, FindsWhatThisProgramAndItsLibrariesExport) {
   EXPECT_EQ(simgpu_elf_host_symbol("simgpu_kernel_that_nobody_has"), nullptr);
 }
 
-// A code object as it lies in memory: header, PT_DYNAMIC, two symbols.
+// A code object in its layout in memory: header, PT_DYNAMIC, two symbols.
 struct Image {
   Elf64_Ehdr header = {};
   Elf64_Phdr segment = {};

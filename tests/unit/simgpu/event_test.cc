@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/simgpu/core.h"
 
 namespace {
@@ -29,7 +30,9 @@ class Event {
   }
   void Set() const { simgpu_event_set(id_); }
   void AwaitWaiters(uint32_t count) const {
-    while (simgpu_event_waiters(id_) < count) std::this_thread::yield();
+    rocattach::testing_support::Await(
+        [&] { return simgpu_event_waiters(id_) >= count; },
+        "the threads that wait for the event");
   }
   simgpu_wait Wait(uint32_t milliseconds) const {
     return simgpu_event_wait(&id_, nullptr, 1, true, milliseconds);
@@ -66,7 +69,7 @@ TEST(SimgpuEvent, OneSetReleasesAllWaitersOfThatInstant) {
 TEST(SimgpuEvent, ASetIsKeptForEveryThreadThatHasNotSeenIt) {
   Event event;
   event.Set();
-  // This thread takes note of the set; another one that comes later still gets it,
+  // This thread sees the set; another thread that waits later still sees it, but only
   // once.
   EXPECT_EQ(event.Wait(0), SIMGPU_WAIT_DONE);
   simgpu_wait first = SIMGPU_WAIT_FAILED, second = SIMGPU_WAIT_FAILED;
@@ -113,8 +116,8 @@ TEST(SimgpuEvent, WaitForAnyAndForAll) {
   EXPECT_EQ(simgpu_event_wait(list, nullptr, 2, true, 1), SIMGPU_WAIT_DONE);
 }
 
-// For a caller that keeps an event's age, only that decides.
-TEST(SimgpuEvent, AWaitEndsForAnotherAgeThanTheCallersAndTellsIt) {
+// For a caller that keeps an event's age, only the age decides.
+TEST(SimgpuEvent, AWaitEndsIfTheAgeDiffersAndReturnsTheAge) {
   Event event;
   const uint32_t list[] = {event.id()};
   const auto wait = [&](uint64_t* age) {
@@ -128,14 +131,14 @@ TEST(SimgpuEvent, AWaitEndsForAnotherAgeThanTheCallersAndTellsIt) {
   EXPECT_EQ(wait(&age), SIMGPU_WAIT_DONE);
   EXPECT_EQ(age, 3u) << "it rises with each set";
   EXPECT_EQ(wait(&age), SIMGPU_WAIT_TIMEOUT) << "this one is known";
-  // Another one, on the same thread, that knows less: the set is not used up.
+  // Another caller on the same thread, with an older age: the set is not used up.
   uint64_t older = 2;
   EXPECT_EQ(wait(&older), SIMGPU_WAIT_DONE);
   EXPECT_EQ(older, 3u);
   simgpu_event_reset(event.id());
   older = 2;
   EXPECT_EQ(wait(&older), SIMGPU_WAIT_DONE) << "a reset makes it no younger";
-  // Without an age: what the thread has not seen.
+  // Without an age, a wait ends for a set that the thread has not seen.
   uint64_t none = 0;
   EXPECT_EQ(wait(&none), SIMGPU_WAIT_TIMEOUT);
   event.Set();

@@ -40,7 +40,7 @@ TEST(SimgpuMemory, FindsTheBufferAroundAnAddress) {
   EXPECT_NE(simgpu_memory_free(UINT64_MAX), 0);
 }
 
-TEST(SimgpuMemory, RefusesSizesThatCannotBe) {
+TEST(SimgpuMemory, RefusesImpossibleSizes) {
   for (const uint64_t bytes : {uint64_t{0}, UINT64_MAX, uint64_t{1} << 44}) {
     simgpu_buffer buffer = Buffer(SIMGPU_MEMORY_HOST, 0, bytes);
     uint64_t handle;
@@ -48,7 +48,7 @@ TEST(SimgpuMemory, RefusesSizesThatCannotBe) {
   }
 }
 
-TEST(SimgpuMemory, CountsWhatIsAGpusOwn) {
+TEST(SimgpuMemory, CountsAGpusOwnMemory) {
   const uint64_t used = simgpu_memory_used(1);
   const uint64_t device = Allocate(Buffer(SIMGPU_MEMORY_DEVICE, 0, 4096));
   const uint64_t visible = Allocate(Buffer(SIMGPU_MEMORY_VISIBLE, 0, 8192));
@@ -59,7 +59,7 @@ TEST(SimgpuMemory, CountsWhatIsAGpusOwn) {
   EXPECT_EQ(simgpu_memory_used(1), used);
 }
 
-// Two mappings of one buffer are the same memory, and of another one are not.
+// Two mappings of one buffer share their memory, those of different buffers do not.
 TEST(SimgpuMemory, BuffersArePartsOfOneFile) {
   simgpu_buffer buffer = Buffer(SIMGPU_MEMORY_DEVICE, 0, 4096);
   uint64_t first, second;

@@ -14,7 +14,7 @@ uint32_t High(const void* address) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) >> 32);
 }
 
-// A copy queue without a thread: the tests step it.
+// A copy queue without a thread of its own: the tests step it.
 class SimgpuSdma : public testing::Test {
  protected:
   SimgpuSdma() : ring_(1024) {
@@ -35,7 +35,7 @@ class SimgpuSdma : public testing::Test {
   void Put(const std::vector<uint32_t>& packet) {
     for (uint32_t dword : packet) ring_[write_++ % ring_.size()] = dword;
   }
-  // Rings, and steps until the queue is empty or waits for something else than time.
+  // Rings, then steps until the queue is empty or waits for anything other than time.
   simgpu_step Process() {
     doorbell_ = write_ * 4;
     simgpu_step step;

@@ -11,7 +11,7 @@
 namespace rocattach {
 namespace {
 
-// count, then names and values.
+// The number of variables, then their names and values.
 constexpr char kEnvironment[] = "\2\0\0\0FAKE_VARIABLE\0new\0ROCP_EMPTY\0";
 
 std::string Variable(const char* name) {
@@ -19,7 +19,7 @@ std::string Variable(const char* name) {
   return value != nullptr ? value : "unset";
 }
 
-// With the attach library registered: "hip" brings it without any HSA.
+// Runs `body` with the attach library registered: "hip" loads it without any HSA.
 void Attachable(const char* behaviour,
                 const std::function<void(LoadedRegister&)>& body) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
@@ -115,7 +115,7 @@ TEST(Attachment, RestoresTheEnvironmentAfterAFailure) {
       EXPECT_EQ(Variable("FAKE_VARIABLE"), "old");
       EXPECT_EQ(Variable("ROCP_EMPTY"), "unset");
       EXPECT_EQ(Variable("ROCPROFILER_REGISTER_TOOL_ATTACHED"), "unset");
-      // A failed attach binds nobody to its tool.
+      // After a failed attach, another tool may attach.
       setenv("FAKE_SDK", "", 1);
       EXPECT_EQ(library.attach(kEnvironment, "/other.so"), ROCATTACH_REGISTER_SUCCESS);
     });

@@ -1,5 +1,5 @@
-// A library that rocprofiler-register takes for the SDK. What it is called with goes to
-// the functions' log; FAKE_SDK says how it behaves: words of
+// A library that rocprofiler-register takes for the SDK. It logs the calls of its
+// functions; FAKE_SDK controls its behaviour, as a list of words:
 //   error            set_api_table fails
 //   reenter          set_api_table registers and invokes from within
 //   slow             set_api_table takes a while
@@ -24,7 +24,7 @@ bool Is(const char* word) {
 std::mutex mutex;
 std::string calls;
 
-void Note(const std::string& call) {
+void RecordCall(const std::string& call) {
   std::lock_guard lock(mutex);
   calls += call + " ";
 }
@@ -41,21 +41,21 @@ int32_t Reenter() {
 
 extern "C" {
 
-// All calls so far, each followed by a blank.
+// All calls so far, each followed by a space.
 const char* fake_sdk_calls() {
   return calls.c_str();
 }
 
 int rocprofiler_set_api_table(const char* name, uint64_t version, uint64_t instance,
                               void**, uint64_t count) {
-  Note(std::string(name) + "/" + std::to_string(version) + "/" +
-       std::to_string(instance) + "/" + std::to_string(count));
+  RecordCall(std::string(name) + "/" + std::to_string(version) + "/" +
+             std::to_string(instance) + "/" + std::to_string(count));
   if (Is("slow")) usleep(100000);
   if (Is("reenter")) {
-    Note("reentered=" + std::to_string(Reenter()));
+    RecordCall("reentered=" + std::to_string(Reenter()));
     auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
         dlsym(RTLD_DEFAULT, "rocprofiler_register_invoke_all_registrations"));
-    Note("invoked=" + std::to_string(invoke()));
+    RecordCall("invoked=" + std::to_string(invoke()));
   }
   return Is("error") ? 1 : 0;
 }
@@ -64,18 +64,19 @@ int rocprofiler_set_api_table(const char* name, uint64_t version, uint64_t insta
 int rocprofiler_load_attachment_tool(const char* path) {
   const char* marker = getenv("ROCPROFILER_REGISTER_TOOL_ATTACHED");
   const char* value = getenv("FAKE_VARIABLE");
-  Note(std::string("load:") + path + ":" + (marker != nullptr ? marker : "unset") +
-       ":" + (value != nullptr ? value : "unset"));
+  RecordCall(std::string("load:") + path + ":" +
+             (marker != nullptr ? marker : "unset") + ":" +
+             (value != nullptr ? value : "unset"));
   return Is("load-fails") ? 1 : 0;
 }
 
 int rocprofiler_attach() {
-  Note("attach");
+  RecordCall("attach");
   return Is("attach-fails") ? 17 : 0;
 }
 
 int rocprofiler_detach() {
-  Note("detach");
+  RecordCall("detach");
   return Is("detach-fails") ? 1 : 0;
 }
 #endif

@@ -1,6 +1,6 @@
 // The declarations of the ABI: values, and, where the SDK's own headers are installed,
-// their layouts. The header's static assertions hold the documented layouts; this test
-// holds what those cannot.
+// their layouts. The header's static assertions check the documented layouts; this test
+// checks what they cannot.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,7 +17,7 @@
 
 namespace {
 
-TEST(SdkAbi, StatusValuesAreOneRow) {
+TEST(SdkAbi, StatusValuesAreConsecutive) {
   int expected = 0;
 #define ROCATTACH_TEST_STATUS(name, value) \
   EXPECT_EQ(value, expected++) << #name;   \

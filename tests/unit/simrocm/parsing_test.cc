@@ -1,4 +1,4 @@
-// The small languages: environment buffers, tool lists, expressions.
+// The parsers: environment buffers, Boolean words, tool lists, expressions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ TEST(EnvironmentBuffer, ChangesCanBeTakenBack) {
   EXPECT_EQ(getenv("SIMROCM_B"), nullptr);
 }
 
-TEST(Booleans, KnowTheirWords) {
+TEST(Booleans, AcceptTheDocumentedWords) {
   for (const char* no : {"0", "no", "No", "FALSE", "f", "off", "n"}) {
     setenv("SIMROCM_A", no, 1);
     EXPECT_FALSE(GetBool("SIMROCM_A", true)) << no;

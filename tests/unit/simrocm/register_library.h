@@ -1,5 +1,5 @@
-// The simulated rocprofiler-register in a process of its own, because it remembers what
-// was registered for as long as the process lives.
+// The simulated rocprofiler-register in a child process, because it remembers
+// registrations for as long as the process lives.
 #ifndef ROCATTACH_TESTS_UNIT_SIMROCM_REGISTER_LIBRARY_H_
 #define ROCATTACH_TESTS_UNIT_SIMROCM_REGISTER_LIBRARY_H_
 
@@ -40,7 +40,7 @@ class LoadedRegister {
     return register_table(name, nullptr, version, tables, 1, &id);
   }
 
-  // What the fake SDK was called with.
+  // The log of calls to the fake SDK.
   std::string SdkCalls() const {
     void* sdk = dlopen(FAKE_SDK_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
     if (sdk == nullptr) return "not loaded";
@@ -65,7 +65,7 @@ class LoadedRegister {
   void* handle_ = nullptr;
 };
 
-// Runs `body` in a child, whose failures become this test's.
+// Runs `body` in a child process. Failures there become failures of this test.
 inline void InChild(const std::function<void(LoadedRegister&)>& body) {
   fflush(nullptr);
   pid_t child = fork();

@@ -50,7 +50,7 @@ TEST(Register, SecureModeLooksAtTheImportFunction) {
         ROCATTACH_REGISTER_UNSUPPORTED_API);
     EXPECT_EQ(library.register_table("hsa", &ImportFunction, 1, tables, 1, &library.id),
               ROCATTACH_REGISTER_INVALID_API_ADDRESS);
-    // Nothing to look at.
+    // Without an import function there is nothing to check.
     EXPECT_EQ(library.Register("hsa"), ROCATTACH_REGISTER_NO_TOOLS);
     setenv("ROCPROFILER_REGISTER_SECURE", "0", 1);
     EXPECT_EQ(library.register_table("hsa", &ImportFunction, 1, tables, 1, &library.id),
@@ -141,7 +141,7 @@ TEST(Register, AVisibleToolWithoutSdkIsFatal) {
         library.Register("hsa");
       },
       testing::KilledBySignal(SIGABRT), "rocprofiler_set_api_table was not found");
-  // Switched off, the same is harmless.
+  // If loading is switched off, the same is harmless.
   setenv("ROCPROFILER_REGISTER_FORCE_LOAD", "0", 1);
   InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hsa"), ROCATTACH_REGISTER_NO_TOOLS);
@@ -157,7 +157,7 @@ TEST(Register, ShowsWhatIsRegistered) {
     library.Register("hip", 2);
     library.Register("roctx", 3);
     std::vector<std::string> seen;
-    auto note = [](rocattach_register_info* info, void* data) {
+    auto record = [](rocattach_register_info* info, void* data) {
       auto* list = static_cast<std::vector<std::string>*>(data);
       list->push_back(std::string(info->common_name) + "/" +
                       std::to_string(info->lib_version) + "/" +
@@ -165,7 +165,7 @@ TEST(Register, ShowsWhatIsRegistered) {
                       std::to_string(info->size));
       return list->size() == 2 ? 1 : 0;
     };
-    EXPECT_EQ(library.iterate(note, &seen), ROCATTACH_REGISTER_SUCCESS);
+    EXPECT_EQ(library.iterate(record, &seen), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_THAT(seen, testing::ElementsAre("hsa/1/1/32", "hip/2/1/32"));
   });
 }

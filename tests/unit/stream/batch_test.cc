@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBatchBytes = 64 << 10;
 
-// Encodes all records in as many batches as that takes, and decodes these.
+// Encodes all records in as many batches as needed, and decodes the batches.
 std::vector<rocattach_dispatch> RoundTrip(
     const std::vector<rocattach_dispatch>& records) {
   DispatchBatchEncoder encoder(kBatchBytes);
@@ -62,7 +62,7 @@ TEST(DispatchBatch, DispatchIdsTakeRoomOnlyWhereTheyAreKnown) {
   ASSERT_TRUE(batch.ParseFromString(payload));
   EXPECT_EQ(batch.dispatch_size(), 0);
   EXPECT_FALSE(batch.dispatch_ids());
-  // Numbers from 1 are what readers predict.
+  // Readers predict consecutive numbers from 1.
   for (size_t i = 0; i < records.size(); ++i) records[i].dispatch_id = i + 1;
   ExpectSame(RoundTrip(records), records);
   ASSERT_EQ(encoder.Append(records), records.size());
@@ -117,13 +117,13 @@ TEST(DispatchBatch, IsTheGeneratedMessage) {
   EXPECT_EQ(batch.shape_grid_x(0), 1u << 20);
   EXPECT_EQ(batch.shape_workgroup_x(0), 256u);
   EXPECT_EQ(batch.shape_lds_bytes(2), 16384u);
-  // All zero, so absent: flags, scratch, and correlation ids that count up.
+  // All zero and therefore absent: flags, scratch, and consecutive correlation IDs.
   EXPECT_EQ(batch.shape_flags_size(), 0);
   EXPECT_EQ(batch.shape_scratch_bytes_size(), 0);
   EXPECT_EQ(batch.correlation_size(), 0);
   EXPECT_EQ(batch.enqueue(0), static_cast<int64_t>(records[0].enqueue_ns));
   EXPECT_EQ(batch.duration(7), records[7].end_ns - records[7].start_ns);
-  // protobuf writes the same bytes.
+  // protobuf writes the same number of bytes.
   EXPECT_EQ(batch.SerializeAsString().size(), payload.size());
 }
 

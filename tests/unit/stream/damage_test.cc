@@ -1,5 +1,5 @@
-// Truncation at every byte and a flip of every byte: only the frames touched are lost,
-// and the reader says so.
+// Truncation at every byte and a flip of every byte: only the affected frames are lost,
+// and the reader reports the damage.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -34,7 +34,7 @@ TEST_P(Damage_, TruncationAtEveryByte) {
     while (offsets[whole + 1] <= cut) ++whole;
     KeepingVisitor visitor;
     ReadStats stats = ReadBytes(absl::string_view(bytes).substr(0, cut), &visitor);
-    // Every frame before the cut is there, and nothing of the one that was cut.
+    // Every frame before the cut is read, and nothing of the frame that was cut.
     ASSERT_EQ(stats.frames, whole) << "cut at " << cut;
     ASSERT_EQ(stats.truncated_bytes, cut - offsets[whole]) << "cut at " << cut;
     ASSERT_EQ(stats.skipped_bytes, stats.truncated_bytes);
@@ -65,10 +65,10 @@ TEST_P(Damage_, EveryByteFlipped) {
     ASSERT_EQ(stats.frames + 1, all.size()) << "flip at " << at;
     ASSERT_EQ(stats.skipped_bytes, offsets[frame + 1] - offsets[frame]);
     ASSERT_EQ(stats.recordings, 1u) << "flip at " << at;
-    // The loss is known by number too, unless it was the first or the last frame.
+    // The gap in the numbers shows the loss, unless it was the first or the last frame.
     bool edge = frame == 0 || frame + 2 == offsets.size();
     ASSERT_EQ(stats.missing_frames, edge ? 0u : 1u) << "flip at " << at;
-    // Records are all there, or one batch's are missing.
+    // Either all records are read, or those of one batch are missing.
     size_t dispatches = visitor.dispatch_count();
     ASSERT_TRUE(dispatches == 40 || dispatches == 20) << dispatches;
   }
@@ -95,7 +95,7 @@ TEST(Concatenation, BehindATornFile) {
   std::string a = SampleRecording(0);
   std::string b = SampleRecording(0);
   std::vector<size_t> offsets = FrameOffsets(a);
-  // Cut in the middle of a batch; the second file then stands at an odd offset.
+  // Cuts in the middle of a batch; the second file then begins at an odd offset.
   for (size_t cut : {offsets[4] + 37, offsets[4] + 3, offsets[2] + 1}) {
     KeepingVisitor visitor;
     ReadStats stats = ReadBytes(a.substr(0, cut) + b, &visitor);
@@ -111,7 +111,7 @@ TEST(Concatenation, SecondFileWithoutItsHeader) {
   std::string a = SampleRecording(0);
   std::string b = SampleRecording(0);
   std::vector<size_t> offsets = FrameOffsets(b);
-  // Without end frame, so that only ids and sequence numbers tell.
+  // Without an end frame, only IDs and sequence numbers show the boundary.
   std::vector<size_t> a_offsets = FrameOffsets(a);
   std::string open = a.substr(0, a_offsets[a_offsets.size() - 2]);
   for (size_t lost : {1u, 2u, 3u}) {

@@ -37,7 +37,7 @@ std::string Frame(absl::string_view payload, uint32_t sequence) {
   return frame;
 }
 
-// Everything that a scanner finds when the bytes come in pieces of `step`.
+// The results of a scanner when the bytes come in pieces of `step`.
 struct Found {
   std::vector<std::string> payloads;
   std::vector<SkippedRange> skips;
@@ -59,7 +59,7 @@ Found Scan(absl::string_view bytes, size_t step) {
 }
 
 TEST(Crc32c, KnownAnswers) {
-  // RFC 3720, B.4, and the customary check value.
+  // RFC 3720, B.4, and the usual check value.
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);
   EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62a8ab43u);
@@ -136,7 +136,7 @@ TEST(Frame, AnyFlippedBitInTheHeaderIsFound) {
   }
 }
 
-TEST(Frame, OverlongPayloadIsNoFrame) {
+TEST(Frame, AnOverlongPayloadIsNotAFrame) {
   FrameHeader header;
   header.payload_bytes = kMaxPayloadBytes + 1;
   char bytes[kFrameHeaderBytes];
@@ -157,7 +157,7 @@ TEST(FrameScanner, FindsFramesInPiecesOfAnySize) {
 }
 
 TEST(FrameScanner, ResynchronisesAfterForeignBytes) {
-  // Text, half a magic, a magic without a header, at odd offsets.
+  // Text, half a magic number, and one without a header, at odd offsets.
   std::string garbage = "hello RAW RA RAW\xf1 and so on, long enough for a header";
   std::string bytes = garbage + Frame("one", 0) + "x" + Frame("two", 1) + garbage;
   for (size_t step : {1u, 5u, 100000u}) {
@@ -174,7 +174,7 @@ TEST(FrameScanner, ResynchronisesAfterForeignBytes) {
 }
 
 TEST(FrameScanner, FramesInsideATornOneAreFound) {
-  // A frame of which only the first 50 bytes were written, and then others.
+  // A frame of which only the first 50 bytes were written, followed by others.
   std::string torn = Frame(RandomBytes(1000, 1), 0).substr(0, 50);
   std::string bytes = torn;
   for (uint32_t i = 1; i < 30; ++i) bytes += Frame(RandomBytes(60, i), i);
@@ -187,7 +187,7 @@ TEST(FrameScanner, FramesInsideATornOneAreFound) {
 }
 
 TEST(FrameScanner, ManyDamagedHeadersCostBoundedWork) {
-  // Every header claims the longest payload and has the wrong checksum for it.
+  // Every header claims the maximum payload and has a wrong checksum for it.
   FrameHeader header;
   header.payload_bytes = kMaxPayloadBytes;
   std::string bytes(kFrameHeaderBytes, '\0');
@@ -198,7 +198,7 @@ TEST(FrameScanner, ManyDamagedHeadersCostBoundedWork) {
   EXPECT_TRUE(found.payloads.empty());
   ASSERT_EQ(found.skips.size(), 1u);
   EXPECT_EQ(found.skips[0].bytes, all.size());
-  // 3 MiB hold 98,304 headers; checking each would be 96 GiB of checksums.
+  // 3 MiB contain 98,304 headers; checking each would take 96 GiB of checksums.
   EXPECT_LT(found.skips[0].damaged_frames, 1000u);
 }
 
@@ -211,9 +211,9 @@ TEST(Compression, RoundTripAndBounds) {
   EXPECT_LT(packed.size(), 1000u);
   ASSERT_TRUE(decompressor.Decompress(packed, &plain).ok());
   EXPECT_EQ(plain, payload);
-  // What does not get smaller stays as it is.
+  // Data that does not get smaller stays as it is.
   EXPECT_FALSE(compressor.Compress(RandomBytes(1000, 1), &packed));
-  // A bomb: small on the wire, too large for a payload.
+  // A decompression bomb: small in the stream, too large for a payload.
   ASSERT_TRUE(compressor.Compress(std::string(kMaxPayloadBytes + 1, 'a'), &packed));
   EXPECT_FALSE(decompressor.Decompress(packed, &plain).ok());
   EXPECT_FALSE(decompressor.Decompress("not zstd", &plain).ok());

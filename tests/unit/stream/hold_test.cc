@@ -20,7 +20,7 @@ TEST(HoldTest, IsFromTheHitToTheRelease) {
   EXPECT_EQ(HoldNs(Window(v1::WINDOW_MODE_SIGNALLED)), 900u);
 }
 
-TEST(HoldTest, AThreadThatWasBlockedHasHitNothing) {
+TEST(HoldTest, ABlockedThreadHasNoHit) {
   EXPECT_EQ(HoldNs(Window(v1::WINDOW_MODE_BLOCKED)), 500u);
 }
 
@@ -37,7 +37,7 @@ TEST(HoldTest, NoThreadWasHeld) {
   }
 }
 
-TEST(HoldTest, TimesThatAreMissingOrWrongAreNoHold) {
+TEST(HoldTest, IsZeroIfTimesAreMissingOrWrong) {
   v1::WindowEvent window = Window(v1::WINDOW_MODE_HELD);
   window.set_hit_ns(0);
   EXPECT_EQ(HoldNs(window), 0u);

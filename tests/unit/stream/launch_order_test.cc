@@ -30,12 +30,12 @@ class LaunchOrderTest : public testing::Test {
 
 TEST_F(LaunchOrderTest, PacketsInOrderArePossible) {
   for (uint64_t i = 0; i < 10'000; ++i) {
-    // Some start at the same time, and the clocks are not exact.
+    // Some dispatches start at the same time, and the clocks are not exact.
     EXPECT_EQ(Add(i, 50 * kMs + i / 3 * kMs / 4 - (i % 5 == 0 ? kMs / 2 : 0)), 0u) << i;
   }
 }
 
-// As when a signal was used again before its times were read.
+// This happens if a signal is reused before its times have been read.
 TEST_F(LaunchOrderTest, ADispatchWithTheTimesOfALaterOneIsCountedOnce) {
   uint32_t found = 0;
   for (uint64_t i = 1; i < 1'000; ++i) {
@@ -75,7 +75,7 @@ TEST_F(LaunchOrderTest, QueuesAreIndependent) {
   EXPECT_EQ(Add(1, 90 * kMs, LaunchOrder::kMostQueues), 0u);
 }
 
-TEST_F(LaunchOrderTest, WhatHasNoPacketOrNoTimesIsNotCompared) {
+TEST_F(LaunchOrderTest, DispatchesWithoutPacketOrTimesAreNotCompared) {
   rocattach_dispatch record = Dispatch(PacketIndexOf(3), 90 * kMs);
   EXPECT_EQ(order_.Add(record), 0u);
   record.start_ns = 10 * kMs;

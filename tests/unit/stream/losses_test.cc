@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Sets `value` in a field of the account by its name.
+// Sets the account's field of this name to `value`.
 void Set(v1::LossAccount* account, const std::string& field, uint64_t value) {
   account->GetReflection()->SetUInt64(
       account, account->GetDescriptor()->FindFieldByName(field), value);
@@ -21,7 +21,7 @@ std::vector<std::string> NamesOf(const v1::LossAccount& account) {
   return names;
 }
 
-// Each field that the schema calls dropped or unseen has a reason of its own.
+// Each field that the schema calls dropped or unseen is listed under its own reason.
 TEST(Losses, EveryKindOfLossIsListed) {
   const google::protobuf::Descriptor* message = v1::LossAccount::descriptor();
   int fields = 0;
@@ -43,7 +43,7 @@ TEST(Losses, EveryKindOfLossIsListed) {
   EXPECT_EQ(fields, 11);
 }
 
-TEST(Losses, WhatIsDeliveredOrSampledOutIsNotLost) {
+TEST(Losses, DeliveredAndSampledOutOperationsAreNotLost) {
   v1::LossAccount account;
   account.set_dispatches_seen(5);
   account.set_dispatches_delivered(3);

@@ -1,4 +1,4 @@
-// Recordings on one clock: what is in them stays, and all times move together.
+// Recordings merged onto one clock: contents stay, and all times are shifted alike.
 #include "userspace/stream/merge.h"
 
 #include <fcntl.h>
@@ -31,8 +31,8 @@ class MergeTest : public testing::Test {
  protected:
   std::string Path(const std::string& name) const { return directory_ / name; }
 
-  // A recording with the boot `boot`, whose clock says `boottime_ns` at the time of day
-  // kToday, and `drift_ns` less at its end. Its records' times are relative to it.
+  // Writes a recording with boot ID `boot`, whose clock is `boottime_ns` at time of day
+  // kToday and `drift_ns` less at its end. The times of its records follow this clock.
   std::string Record(const std::string& name, const std::string& boot,
                      uint64_t boottime_ns, uint64_t drift_ns = 0) {
     std::string bytes;
@@ -87,7 +87,7 @@ class MergeTest : public testing::Test {
     return Path(name);
   }
 
-  // Another boot in the header, which is the first frame.
+  // Replaces the boot ID in the header, which is the first frame.
   static std::string WithBoot(const std::string& bytes, const std::string& boot) {
     const size_t end = FrameOffsets(bytes)[1];
     FrameHeader frame = *DecodeFrameHeader(bytes.data());
@@ -150,7 +150,7 @@ TEST_F(MergeTest, OneBootHasOneClock) {
 
 TEST_F(MergeTest, AnotherMachineIsShiftedByTheTimeOfDay) {
   const std::string here = Record("here", "boot", kBoot, 20);
-  // Booted 3 s later: its clock is 3 s behind.
+  // The other machine booted 3 s later: its clock is 3 s behind.
   constexpr uint64_t kBehind = 3'000'000'000;
   const std::string there = Record("there", "other boot", kBoot - kBehind, 5000);
   const auto result = Merge({here, there});
@@ -169,7 +169,7 @@ TEST_F(MergeTest, AnotherMachineIsShiftedByTheTimeOfDay) {
   for (size_t i = 0; i < stream.dispatches.size(); ++i) {
     rocattach_dispatch expected = before.dispatches[i];
     expected.enqueue_ns += kBehind;
-    if (i != 5) {  // has no times
+    if (i != 5) {  // dispatch 5 has no times
       expected.start_ns += kBehind;
       expected.end_ns += kBehind;
     }
@@ -201,7 +201,7 @@ TEST_F(MergeTest, AnotherMachineIsShiftedByTheTimeOfDay) {
   EXPECT_EQ(clock->error_ns, 1'005'020u);
 }
 
-TEST(MergedClock, AddsUpWhatSeveralMergesDid) {
+TEST(MergedClock, AddsUpTheOffsetsOfSeveralMerges) {
   v1::StreamHeader header;
   header.add_recorder_arguments("--output=x");
   EXPECT_FALSE(MergedClockOf(header).has_value());
@@ -215,7 +215,7 @@ TEST(MergedClock, AddsUpWhatSeveralMergesDid) {
 }
 
 TEST_F(MergeTest, EveryTimeIsShifted) {
-  // Fields of nanoseconds that are no times of the boot clock.
+  // Fields in nanoseconds that are not times of the boot clock.
   const std::set<std::string> durations = {
       "probe_ns",     "wall_ns",          "latency_ns", "min_ns",
       "median_ns",    "p99_ns",           "max_ns",     "recorder_cpu_ns",
@@ -224,7 +224,7 @@ TEST_F(MergeTest, EveryTimeIsShifted) {
        {v1::StreamHeader::descriptor()->file(), v1::Agent::descriptor()->file()}) {
     for (int i = 0; i < file->message_type_count(); ++i) {
       const google::protobuf::Descriptor& message = *file->message_type(i);
-      if (absl::EndsWith(message.name(), "Batch")) continue;  // their records are
+      if (absl::EndsWith(message.name(), "Batch")) continue;  // checked as records
       for (int j = 0; j < message.field_count(); ++j) {
         const google::protobuf::FieldDescriptor& field = *message.field(j);
         if (!absl::EndsWith(field.name(), "_ns")) continue;
@@ -245,7 +245,7 @@ TEST_F(MergeTest, RefusesWhatCannotBeMerged) {
   ASSERT_TRUE(Merge({one}).ok());
   const auto again = MergeStreams({one}, Path("merged"), {}, nullptr);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
-  // The middle of a recording.
+  // A recording without its beginning.
   const std::string bytes = *ReadFile(one, 1 << 26);
   auto fd = OpenFile(Path("middle"), O_WRONLY | O_CREAT, 0600);
   EXPECT_TRUE(WriteAll(fd->get(), bytes.substr(FrameOffsets(bytes)[1])).ok());
@@ -253,7 +253,7 @@ TEST_F(MergeTest, RefusesWhatCannotBeMerged) {
               HasSubstr("has no beginning"));
 }
 
-TEST_F(MergeTest, WhatIsIntactOfADamagedRecordingIsMerged) {
+TEST_F(MergeTest, TheIntactPartOfADamagedRecordingIsMerged) {
   const std::string one = Record("one", "boot", kBoot);
   const std::string other = Record("other", "other boot", kBoot / 2);
   std::string bytes = *ReadFile(other, 1 << 26);

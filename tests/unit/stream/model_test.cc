@@ -1,5 +1,5 @@
-// A property test: random calls to a writer, beside a plain model of what a reader must
-// then see.
+// A property test: random calls to a writer, and a simple model of what a reader must
+// see afterwards.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 using Key = KeepingVisitor::Key;
 
-// What was told to the writer about one process.
+// The data that the writer has received about one process.
 struct Model {
   v1::Process process;
   std::map<uint32_t, std::string> kernels;
@@ -85,7 +85,7 @@ class RandomCalls {
     models_[id].process = process;
   }
 
-  // An open stream, or 0.
+  // Returns an open stream, or 0.
   StreamId Pick() {
     std::vector<StreamId> open;
     for (const auto& [id, model] : models_) {
@@ -125,7 +125,7 @@ void ExpectSameRecords(const std::vector<Record>& got,
   }
 }
 
-TEST(Model, WhatIsWrittenIsRead) {
+TEST(Model, ReadersSeeWhatWasWritten) {
   for (uint32_t seed = 1; seed <= 12; ++seed) {
     std::string bytes;
     WriterOptions options;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/stream/stream_testing.h"
 #include "userspace/base/file.h"
@@ -26,7 +27,7 @@ class ReaderTest : public testing::Test {
   StreamDecoder decoder_{&visitor_};
 };
 
-TEST_F(ReaderTest, AFile) {
+TEST_F(ReaderTest, ReadsAFile) {
   std::string bytes = SampleRecording(1);
   auto fd = OpenFile(path(), O_WRONLY | O_CREAT, 0600);
   ASSERT_TRUE(fd.ok());
@@ -36,7 +37,7 @@ TEST_F(ReaderTest, AFile) {
   EXPECT_EQ(visitor_.dispatch_count(), 40u);
 }
 
-TEST_F(ReaderTest, WhatIsNoStreamIsNamed) {
+TEST_F(ReaderTest, AFileThatIsNotAStreamIsNamed) {
   EXPECT_EQ(ReadStream(path(), {}, &decoder_).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ReadStream(directory_.path(), {}, &decoder_).code(),
             absl::StatusCode::kInvalidArgument);
@@ -50,7 +51,7 @@ TEST_F(ReaderTest, WhatIsNoStreamIsNamed) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(ReaderTest, APipeByteForByte) {
+TEST_F(ReaderTest, ReadsAPipeByteByByte) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   UniqueFd reading(ends[0]);
@@ -71,7 +72,7 @@ TEST_F(ReaderTest, FollowsAGrowingFileToItsEnd) {
   std::string bytes = SampleRecording(0);
   auto fd = OpenFile(path(), O_WRONLY | O_CREAT, 0600);
   ASSERT_TRUE(fd.ok());
-  // What the reader has heard decides when more is written: no clock involved.
+  // More is written once the reader has read the first part: no clock is involved.
   std::atomic<bool> first_heard = false;
   size_t half = FrameOffsets(bytes)[3] + 5;
   ASSERT_TRUE(WriteAll(fd->get(), absl::string_view(bytes).substr(0, half)).ok());
@@ -82,7 +83,8 @@ TEST_F(ReaderTest, FollowsAGrowingFileToItsEnd) {
     return false;
   };
   std::thread writing([&] {
-    while (!first_heard) std::this_thread::yield();
+    testing_support::Await([&] { return first_heard.load(); },
+                           "the first part to be read");
     EXPECT_TRUE(WriteAll(fd->get(), absl::string_view(bytes).substr(half)).ok());
   });
   absl::Status status = ReadStream(path(), options, &decoder_);

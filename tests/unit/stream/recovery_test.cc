@@ -1,5 +1,5 @@
-// Recovery of damaged files: what readers found intact is all there afterwards, and
-// they find nothing to complain of.
+// Recovery of damaged files: everything that readers found intact is there afterwards,
+// and they find no damage.
 #include "userspace/stream/recovery.h"
 
 #include <fcntl.h>
@@ -37,8 +37,8 @@ class RecoveryTest : public testing::Test {
   std::string Recovered() const { return *ReadFile(to(), 1 << 24); }
   bool Exists() const { return access(to().c_str(), F_OK) == 0; }
 
-  // Everything that can be read of `bytes` can be read of what is recovered from them,
-  // and that without complaint.
+  // Expects that everything readable in `bytes` is readable in the recovered file, and
+  // without any damage.
   RecoveryResult ExpectWhole(absl::string_view bytes, const std::string& what);
 
   const testing_support::TemporaryDirectory directory_;
@@ -144,7 +144,7 @@ TEST_F(RecoveryTest, WithoutTheBeginning) {
   EXPECT_EQ(visitor.headers[0].recording_id(), original.headers[0].recording_id());
   EXPECT_EQ(visitor.headers[0].hostname(), "") << "not that of this machine";
   EXPECT_GT(visitor.headers[0].descriptors().file_size(), 0);
-  // A header that is repeated further behind comes to the front.
+  // A header that is repeated later in the file is moved to the front.
   std::string before = bytes.substr(offsets[1], offsets[3] - offsets[1]);
   RecoveryResult result = ExpectWhole(
       before + bytes.substr(0, offsets[1]) + bytes.substr(offsets[3]), "repeated");
@@ -161,8 +161,8 @@ TEST_F(RecoveryTest, SeveralRecordingsInOneFile) {
   for (size_t cut : {offsets[4] + 37, offsets[4] + 3, offsets[2] + 1}) {
     ExpectWhole(a.substr(0, cut) + b + a.substr(offsets[2]), absl::StrCat(cut));
   }
-  // What stands between two recordings is missing from neither; it is told all the
-  // same.
+  // Bytes between two recordings belong to neither of them, but they are still
+  // reported.
   RecoveryResult result = ExpectWhole(a + "rubbish" + b + "more", "rubbish");
   EXPECT_EQ(result.lost.bytes_skipped(), 11u);
   EXPECT_EQ(Recovered().substr(0, a.size()), a);
@@ -232,7 +232,7 @@ TEST_F(RecoveryTest, NothingIsLeftOfAFailure) {
   EXPECT_EQ(RecoverStream(from(), to(), [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);
   EXPECT_FALSE(Exists());
-  // A full disk, as far as a test can have one.
+  // RLIMIT_FSIZE simulates a full disk.
   auto before = signal(SIGXFSZ, SIG_IGN);
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);

@@ -54,7 +54,7 @@ class RotationTest : public testing::Test {
     EXPECT_TRUE(writer_->Rotate(NextSink(), &former).ok());
     return former;
   }
-  // From the attach on, as collectors count.
+  // Sets the account, counted from the attach on, as collectors count.
   void Account(uint64_t seen, uint64_t lost, bool final = false) {
     v1::LossAccount account;
     account.set_dispatches_seen(seen);
@@ -76,8 +76,8 @@ class RotationTest : public testing::Test {
   StreamId stream_ = 0;
 };
 
-// What is left out to stay within a budget is accounted for in each file, and each one
-// says how its dispatches were sampled.
+// Dispatches that are sampled out because of a budget are in the account of each file,
+// and each file says how its dispatches were sampled.
 TEST_F(RotationTest, EachFileSaysHowItWasSampled) {
   v1::SamplingEvent event;
   event.set_time_ns(1000);
@@ -156,7 +156,7 @@ TEST_F(RotationTest, EachFileIsCompleteAndNothingIsLost) {
   EXPECT_EQ(ids.size(), 4u);
 }
 
-// What is in flight or lost when the file changes belongs to one of them.
+// Operations in flight or lost when the file changes belong to one of the files.
 TEST_F(RotationTest, AccountsOfAllFilesAddUpToTheWhole) {
   Dispatch(10);
   Account(/*seen=*/30, /*lost=*/5);  // 15 are in flight
@@ -182,7 +182,7 @@ TEST_F(RotationTest, AccountsOfAllFilesAddUpToTheWhole) {
   EXPECT_EQ(lost, 12u);
 }
 
-// Recorders give an account when something is lost, and at the end.
+// Recorders set an account when something is lost, and at the end.
 TEST_F(RotationTest, FilesHaveAccountsThoughNoneWasGiven) {
   for (size_t count : {40, 7}) {
     Dispatch(count);
@@ -203,8 +203,8 @@ TEST_F(RotationTest, FilesHaveAccountsThoughNoneWasGiven) {
   }
 }
 
-// A process that is not attached to has no account in any file.
-TEST_F(RotationTest, WhoHasNoRecordsHasNoAccount) {
+// A process that was not attached to has no account in any file.
+TEST_F(RotationTest, AProcessWithoutRecordsHasNoAccount) {
   Rotate();
   ASSERT_TRUE(writer_->Close().ok());
   const KeepingVisitor seen = Read(0);
@@ -232,7 +232,7 @@ TEST_F(RotationTest, LostCopiesDoNotMakeLaterFilesWrong) {
   }
 }
 
-TEST_F(RotationTest, WhatEndedBeforeIsNotInLaterFiles) {
+TEST_F(RotationTest, ProcessesThatEndedBeforeAreNotInLaterFiles) {
   v1::Process other;
   other.set_pid(12);
   const StreamId gone = writer_->OpenProcess(other);

@@ -17,7 +17,7 @@
 namespace rocattach {
 namespace {
 
-constexpr size_t kBatchBytes = 64 << 10;
+constexpr size_t kSessionBatchBytes = 64 << 10;
 
 uint64_t Bits(double value) {
   uint64_t bits;
@@ -25,7 +25,7 @@ uint64_t Bits(double value) {
   return bits;
 }
 
-std::string Describe(const CounterRecord& r) {
+std::string DescribeRecord(const CounterRecord& r) {
   std::string text = absl::StrCat(
       r.session, " ", r.operation, " ", r.plan, " ", r.pass, " ", r.counter, " ",
       r.kernel_id, " ", r.agent_id, " ", r.instances, " ", r.begin_ns, " ", r.end_ns,
@@ -37,13 +37,13 @@ std::string Describe(const CounterRecord& r) {
   return text;
 }
 
-std::string Describe(const MemoryRecord& r) {
+std::string DescribeRecord(const MemoryRecord& r) {
   return absl::StrCat(r.session, " ", r.correlation_id, " ", r.begin_ns, " ", r.end_ns,
                       " ", r.address, " ", r.bytes, " ", r.tid, " ", r.queue_id, " ",
                       r.operation, " ", r.agent_id, " ", r.scratch_flags);
 }
 
-std::string Describe(const ApiCallRecord& r) {
+std::string DescribeRecord(const ApiCallRecord& r) {
   return absl::StrCat(r.session, " ", r.correlation_id, " ", r.ancestor_id, " ",
                       r.begin_ns, " ", r.end_ns, " ", r.tid, " ", r.domain, " ",
                       r.function, " ", r.flags & kApiCallArguments, " ", r.text);
@@ -95,7 +95,7 @@ std::vector<CounterRecord> Regular(size_t dispatches) {
 
 template <typename Encoder, typename Record, typename Decode>
 size_t ExpectRoundTrip(const std::vector<Record>& records, Decode decode) {
-  Encoder encoder(kBatchBytes);
+  Encoder encoder(kSessionBatchBytes);
   std::vector<Record> decoded;
   std::string payload;
   size_t bytes = 0;
@@ -112,7 +112,7 @@ size_t ExpectRoundTrip(const std::vector<Record>& records, Decode decode) {
   }
   EXPECT_EQ(decoded.size(), records.size());
   for (size_t i = 0; i < std::min(decoded.size(), records.size()); ++i) {
-    EXPECT_EQ(Describe(decoded[i]), Describe(records[i])) << "record " << i;
+    EXPECT_EQ(DescribeRecord(decoded[i]), DescribeRecord(records[i])) << "record " << i;
     if (testing::Test::HasFailure()) break;
   }
   return bytes;
@@ -163,11 +163,14 @@ TEST(CounterBatch, HostileBatchesAreRefused) {
     return DecodeCounterBatch(batch.SerializeAsString(), &records);
   };
   v1::CounterBatch batch;
-  batch.set_count(4'000'000'000);
+  batch.set_records(4'000'000'000);
   EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss);
-  batch.set_count(2);
-  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "no shape to name";
+  batch.set_records(2);
+  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "no operations";
+  batch.set_operations(2);
+  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "no pattern to name";
   batch.set_shapes(1);
+  batch.add_pattern_length(1);
   EXPECT_TRUE(decode(batch).ok());
   batch.add_sum_change(1);
   EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "1 entry for 2 rows";
@@ -356,8 +359,10 @@ TEST(CounterBatch, APositionIsThatOfEachDimension) {
 TEST(CounterBatch, ImpossibleListsOfInstancesAreRefused) {
   const auto status = [](auto change) {
     v1::CounterBatch batch;
-    batch.set_count(2);
+    batch.set_records(2);
+    batch.set_operations(2);
     batch.set_shapes(1);
+    batch.add_pattern_length(1);
     batch.add_list_length(2);
     batch.add_list_position(1);
     batch.add_list_position(2);
@@ -383,7 +388,8 @@ TEST(CounterBatch, ImpossibleListsOfInstancesAreRefused) {
                  b->clear_list_position();
                  b->clear_instance_change();
                  b->set_list_length(0, 1 << 19);
-                 b->set_count(3);
+                 b->set_records(3);
+                 b->set_operations(3);
                }).ok());
 }
 

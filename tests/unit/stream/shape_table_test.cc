@@ -25,9 +25,9 @@ TEST(ShapeTable, NumbersKeysInOrderOfAppearance) {
   EXPECT_EQ(table.Index({1, 2, 0, 4}), 0u);
 }
 
-// Keys that were made for a hash without a seed, each step of which can be undone: they
-// had one value in common there.
-TEST(ShapeTable, WhoChoosesTheKeysDoesNotChooseTheHash) {
+// The keys were made for a hash without a seed, of which each step can be inverted:
+// there, all of them had the same value.
+TEST(ShapeTable, ChoosingTheKeysDoesNotDetermineTheHashes) {
   constexpr size_t kKeys = 2000, kSlots = 4096;
   const auto step = [](uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -40,13 +40,13 @@ TEST(ShapeTable, WhoChoosesTheKeysDoesNotChooseTheHash) {
     slots.insert(Table::HashOf(key, seed) % kSlots);
     ASSERT_EQ(step(step(step(step(0, key[0]), key[1]), key[2]), key[3]), 0u);
   }
-  // 1,580 if they were random.
+  // 1,580 slots would be used if the hashes were random.
   EXPECT_GT(slots.size(), kKeys / 2);
   EXPECT_NE(ShapeSeed(), seed);
 }
 
-// Rounds that repeat themselves, that change in the middle, and single keys between
-// them: a guess of what comes next must never be believed.
+// Rounds that repeat, that change in the middle, and single keys in between: a wrong
+// prediction of the next key must never be used.
 TEST(ShapeTable, AgreesWithAMapWhateverComes) {
   std::mt19937_64 random(7);
   Table table;

@@ -79,13 +79,13 @@ TEST_F(SinkTest, FullDevice) {
   EXPECT_NE(writer.status().message().find("space"), absl::string_view::npos);
 }
 
-// A file that may not grow further, as on a full disk but with a partial write first;
-// then the limit is lifted.
+// A file that may not grow further: like a full disk, but with a partial write first.
+// Then the limit is lifted.
 TEST_F(SinkTest, PartialWritesAreTakenBack) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // In a child: the limit is the process's.
+    // In a child, because the limit is one of the whole process.
     WriterOptions options;
     options.compression_level = 0;
     options.batch_bytes = 8 << 10;
@@ -171,7 +171,7 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
     }
   };
   drain();
-  // More than the pipe holds: the last frame is torn.
+  // More than fits into the pipe: the last frame is cut off.
   EXPECT_EQ(writer->Append<DispatchKind>(id, span.subspan(0, 30'000)).code(),
             absl::StatusCode::kUnavailable);
   drain();
@@ -193,7 +193,7 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
             60'000u);
 }
 
-// A pipe that nobody reads, with a descriptor that blocks, as a shell makes it: nothing
+// A pipe that nobody reads, with a blocking descriptor as a shell creates it: no write
 // waits forever, and a thousand frames do not wait a thousand times.
 TEST_F(SinkTest, APipeThatNobodyReadsDelaysOnce) {
   int ends[2];
@@ -212,10 +212,10 @@ TEST_F(SinkTest, APipeThatNobodyReadsDelaysOnce) {
   }
   EXPECT_GT(written, 0);
   EXPECT_GT(failed, 900);
-  // With a wait for each it would be more than 90 s.
+  // With a wait for each frame this would take more than 90 s.
   EXPECT_LT(BootNs() - begin_ns, 30'000'000'000u);
   EXPECT_FALSE(sink->broken());
-  // The reader comes back.
+  // The reader resumes.
   std::string buffer(1 << 20, '\0');
   ASSERT_GT(read(reading.get(), buffer.data(), buffer.size()), 0);
   EXPECT_TRUE(sink->Write("frame").ok());

@@ -1,4 +1,4 @@
-// What the stream's tests share: made-up records, and a visitor that keeps everything.
+// Helpers of the stream's tests: made-up records, and a visitor that keeps everything.
 #ifndef ROCATTACH_TESTS_UNIT_STREAM_STREAM_TESTING_H_
 #define ROCATTACH_TESTS_UNIT_STREAM_STREAM_TESTING_H_
 
@@ -16,18 +16,18 @@
 
 namespace rocattach {
 
-// `count` dispatches as a busy process makes them: a few kernels on two queues, times
-// with jitter. Deterministic.
+// Returns `count` dispatches like those of a busy process: a few kernels on two queues,
+// times with jitter. Deterministic.
 std::vector<rocattach_dispatch> RegularDispatches(size_t count, uint32_t seed = 1);
-// Dispatches whose every field is random, extremes included.
+// Returns dispatches with random values in every field, extremes included.
 std::vector<rocattach_dispatch> RandomDispatches(size_t count, std::mt19937_64* random);
 std::vector<rocattach_copy> RandomCopies(size_t count, std::mt19937_64* random);
 
-// All fields that a stream carries, for comparisons with readable failures.
+// All fields that a stream contains, as text, so that failures are readable.
 std::string Describe(const rocattach_dispatch& record);
 std::string Describe(const rocattach_copy& record);
 
-// Keeps what it is told. Keys are (recording, stream).
+// Keeps all that it is given. Keys are (recording, stream).
 class KeepingVisitor : public StreamVisitor {
  public:
   using Key = std::pair<uint32_t, uint32_t>;
@@ -67,7 +67,7 @@ class KeepingVisitor : public StreamVisitor {
   void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) override;
   void OnDamage(const Damage& damage) override;
 
-  // Records of all streams.
+  // The number of dispatches in all streams.
   size_t dispatch_count() const;
   bool HasDamage(Damage::Kind kind) const;
 
@@ -82,13 +82,13 @@ class KeepingVisitor : public StreamVisitor {
 // Reads `bytes` at once.
 ReadStats ReadBytes(absl::string_view bytes, KeepingVisitor* visitor);
 
-// The offsets at which frames begin, and the end of the last one.
+// The offsets of all frames, and the end of the last one.
 std::vector<size_t> FrameOffsets(absl::string_view bytes);
 
-// A writer into memory, uncompressed unless `level` says otherwise.
+// A writer into memory, uncompressed unless `level` is set.
 std::unique_ptr<StreamWriter> MakeWriter(std::string* out, int level = 0);
 
-// A small recording with a bit of everything: two processes, one of them refused.
+// A small recording with some of everything: two processes, one of them refused.
 std::string SampleRecording(int level = 0);
 
 }  // namespace rocattach

@@ -14,7 +14,7 @@ TEST(Utf8, KeepsWellFormedText) {
   }
 }
 
-TEST(Utf8, ReplacesWhatIsNot) {
+TEST(Utf8, ReplacesMalformedText) {
   const char* kBad = "\xef\xbf\xbd";
   EXPECT_EQ(SanitizeUtf8("a\xff", 100), std::string("a") + kBad);
   EXPECT_EQ(SanitizeUtf8("\xc3", 100), kBad) << "cut off";
@@ -39,7 +39,7 @@ TEST(Utf8, SanitizesEveryStringOfAMessage) {
   message.mutable_process()->add_arguments("ok");
   message.mutable_process()->add_arguments("\xfe");
   message.add_kernels()->set_name("k\xff");
-  message.set_recording_id("\xff");  // bytes stay
+  message.set_recording_id("\xff");  // a field of bytes stays unchanged
   SanitizeStrings(100, &message);
   EXPECT_EQ(message.process().comm(), "a\xef\xbf\xbd");
   EXPECT_EQ(message.process().arguments(0), "ok");

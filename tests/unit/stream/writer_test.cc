@@ -61,7 +61,7 @@ TEST(Writer, FirstFrameDescribesTheMessages) {
   KeepingVisitor visitor;
   ReadBytes(bytes, &visitor);
   ASSERT_EQ(visitor.headers.size(), 1u);
-  // A reader without our code builds the types from the stream alone.
+  // A reader without our code can build the types from the stream alone.
   google::protobuf::DescriptorPool pool;
   for (const auto& file : visitor.headers[0].descriptors().file()) {
     ASSERT_NE(pool.BuildFile(file), nullptr) << file.name();
@@ -99,7 +99,7 @@ TEST(Writer, DictionaryEntriesComeBeforeTheRecordsThatNameThem) {
   EXPECT_EQ(visitor.order, "kd");
 }
 
-TEST(Writer, WhoseAProcessIsMayBecomeKnownLater) {
+TEST(Writer, TheWorkloadOfAProcessMayBecomeKnownLater) {
   std::string bytes;
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
   v1::Process process;
@@ -123,7 +123,7 @@ TEST(Writer, WhoseAProcessIsMayBecomeKnownLater) {
   EXPECT_EQ(processes[1].workload().pod(), "trainer-0");
   EXPECT_EQ(processes[1].workload().slurm_job(), "1\xef\xbf\xbd");
 
-  // Key frames have it too.
+  // Key frames contain it, too.
   std::string next;
   WriterStats former;
   ASSERT_TRUE(writer->Rotate(std::make_unique<MemorySink>(&next), &former).ok());
@@ -215,7 +215,7 @@ TEST(Writer, LargeDictionariesAreSplit) {
   EXPECT_EQ(visitor.streams[Key(0, 1)].kernels.size(), 3000u);
 }
 
-// Joining a running stream: everything is known again after the next key frame.
+// A reader joins a running stream: after the next key frame it knows everything again.
 TEST(Writer, ReadersCanJoinAtKeyFrames) {
   std::string bytes;
   WriterOptions options;
@@ -253,14 +253,14 @@ TEST(Writer, ReadersCanJoinAtKeyFrames) {
     ASSERT_FALSE(stream.windows.empty());
     EXPECT_EQ(stream.windows.back().state(), v1::WINDOW_STATE_ATTACHED);
     EXPECT_GT(stream.dispatches.size(), 10'000u);
-    // What is heard is the end of what was written.
+    // The reader gets the last part of what was written.
     size_t heard = stream.dispatches.size();
     for (size_t i = 0; i < heard; ++i) {
       ASSERT_EQ(Describe(stream.dispatches[i]),
                 Describe(records[records.size() - heard + i]));
     }
   }
-  // Who heard all of it is not told twice.
+  // A reader of the whole stream gets nothing twice.
   KeepingVisitor visitor;
   EXPECT_FALSE(ReadBytes(bytes, &visitor).damaged());
   EXPECT_EQ(visitor.streams[Key(0, 1)].processes.size(), 1u);
@@ -299,7 +299,7 @@ TEST(Writer, DestructorWritesWhatIsPending) {
   EXPECT_TRUE(visitor.HasDamage(Damage::Kind::kNoEnd));
 }
 
-// A sink that fails when told to.
+// A sink that fails when `*fail` is set.
 class FailingSink : public Sink {
  public:
   FailingSink(std::string* out, const bool* fail) : out_(out), fail_(fail) {}
@@ -340,7 +340,7 @@ TEST(Writer, ResumesWhenSpaceReturnsAndAccountsForTheGap) {
   v1::WindowEvent event;
   event.set_state(v1::WINDOW_STATE_ATTACHED);
   EXPECT_FALSE(writer->AddWindowEvent(id, event).ok());
-  // A process that came and went in the meantime.
+  // A process that started and ended in the meantime.
   process.set_comm("brief");
   StreamId brief = writer->OpenProcess(process);
   v1::ProcessEnd end;

@@ -15,7 +15,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 
 class GpuUseTotalsTest : public testing::Test {
  protected:
-  // A process of a workload that uses GPU "a".
+  // Adds a process that uses GPU "a", of workload `pod` unless that is empty.
   void Add(pid_t pid, const std::string& pod, uint64_t vram, uint64_t sdma_us) {
     GpuProcess process;
     process.id = {pid, 1};
@@ -29,8 +29,8 @@ class GpuUseTotalsTest : public testing::Test {
     usage_ = {};
     workloads_.clear();
   }
-  static NodeSnapshot Take(GpuUseTotals* totals, uint64_t now_ns,
-                           uint64_t limit = 1000) {
+  static NodeSnapshot SnapshotOf(GpuUseTotals* totals, uint64_t now_ns,
+                                 uint64_t limit = 1000) {
     NodeSnapshot snapshot;
     snapshot.series_limit = limit;
     totals->AddTo(&snapshot, now_ns);
@@ -43,7 +43,7 @@ class GpuUseTotalsTest : public testing::Test {
 
 TEST_F(GpuUseTotalsTest, BeforeTheFirstReadingNothingIsSaid) {
   GpuUseTotals totals;
-  EXPECT_FALSE(Take(&totals, kSecond).uses_age_ns.has_value());
+  EXPECT_FALSE(SnapshotOf(&totals, kSecond).uses_age_ns.has_value());
 }
 
 TEST_F(GpuUseTotalsTest, WorkloadsAreSumsOfTheirProcesses) {
@@ -53,7 +53,7 @@ TEST_F(GpuUseTotalsTest, WorkloadsAreSumsOfTheirProcesses) {
   Add(3, "y", 7, 1);
   Add(4, "", 1000, 1);
   Read(&totals, kSecond);
-  const NodeSnapshot node = Take(&totals, 2 * kSecond);
+  const NodeSnapshot node = SnapshotOf(&totals, 2 * kSecond);
   EXPECT_EQ(node.uses.size(), 4u);
   ASSERT_EQ(node.workload_uses.size(), 2u);
   EXPECT_EQ(node.workload_uses[0].workload.pod_uid, "x");
@@ -72,20 +72,22 @@ TEST_F(GpuUseTotalsTest, TotalsOfAWorkloadDoNotGoBack) {
   Read(&totals, kSecond);
   Add(2, "x", 50, 6);
   Read(&totals, 2 * kSecond);
-  const NodeSnapshot node = Take(&totals, 2 * kSecond);
+  const NodeSnapshot node = SnapshotOf(&totals, 2 * kSecond);
   ASSERT_EQ(node.workload_uses.size(), 1u);
   EXPECT_EQ(node.workload_uses[0].gpus.at("a").sdma_us, 16u);
   EXPECT_EQ(node.workload_uses[0].gpus.at("a").vram_bytes, 50u) << "memory is freed";
   Read(&totals, 3 * kSecond);
-  EXPECT_TRUE(Take(&totals, 3 * kSecond).workload_uses.empty()) << "it has ended";
+  EXPECT_TRUE(SnapshotOf(&totals, 3 * kSecond).workload_uses.empty()) << "it has ended";
   Add(3, "x", 1, 1);
   Read(&totals, 4 * kSecond);
-  EXPECT_EQ(Take(&totals, 4 * kSecond).workload_uses.at(0).gpus.at("a").sdma_us, 17u);
+  EXPECT_EQ(SnapshotOf(&totals, 4 * kSecond).workload_uses.at(0).gpus.at("a").sdma_us,
+            17u);
   Read(&totals, 5 * kSecond);
   Read(&totals, 2000 * kSecond);
   Add(4, "x", 1, 1);
   Read(&totals, 2001 * kSecond);
-  EXPECT_EQ(Take(&totals, 2001 * kSecond).workload_uses.at(0).gpus.at("a").sdma_us, 1u)
+  EXPECT_EQ(
+      SnapshotOf(&totals, 2001 * kSecond).workload_uses.at(0).gpus.at("a").sdma_us, 1u)
       << "forgotten";
 }
 
@@ -96,14 +98,14 @@ TEST_F(GpuUseTotalsTest, NamesThatAreFoundLaterDoNotMakeTotalsGoBack) {
   Read(&totals, kSecond);
   Add(2, "x", 50, 6);
   Read(&totals, 2 * kSecond);
-  // One has ended; now the kubelet says what the pod is called.
+  // One process has ended, and the kubelet now reports the pod's name.
   Add(2, "x", 50, 7);
   WorkloadIdentity& named = workloads_[{2, 1}];
   named.pod = "trainer-0";
   named.kube_namespace = "ml";
   named.container = "main";
   Read(&totals, 3 * kSecond);
-  const NodeSnapshot node = Take(&totals, 3 * kSecond);
+  const NodeSnapshot node = SnapshotOf(&totals, 3 * kSecond);
   ASSERT_EQ(node.workload_uses.size(), 1u);
   EXPECT_EQ(node.workload_uses[0].workload.pod, "trainer-0");
   EXPECT_EQ(node.workload_uses[0].gpus.at("a").sdma_us, 17u);
@@ -117,7 +119,7 @@ TEST_F(GpuUseTotalsTest, APodThatIsCreatedAgainHasSeriesOfItsOwn) {
     workloads_[{pid, 1}].container = "main";
   }
   Read(&totals, kSecond);
-  const NodeSnapshot node = Take(&totals, kSecond);
+  const NodeSnapshot node = SnapshotOf(&totals, kSecond);
   ASSERT_EQ(node.workload_uses.size(), 2u);
   const auto labels = [&](size_t i) {
     std::set<std::string> all;
@@ -129,12 +131,12 @@ TEST_F(GpuUseTotalsTest, APodThatIsCreatedAgainHasSeriesOfItsOwn) {
   EXPECT_NE(labels(0), labels(1)) << "two series with equal labels are no valid page";
 }
 
-TEST_F(GpuUseTotalsTest, NamesOfTheirFilesAreCleaned) {
+TEST_F(GpuUseTotalsTest, ExecutableNamesAreCleaned) {
   GpuUseTotals totals;
   Add(1, "x", 100, 10);
   workloads_[{1, 1}].executable = "/tmp/\xff\n";
   Read(&totals, kSecond);
-  EXPECT_EQ(Take(&totals, kSecond).uses.at(0).workload.executable, "/tmp/??");
+  EXPECT_EQ(SnapshotOf(&totals, kSecond).uses.at(0).workload.executable, "/tmp/??");
 }
 
 TEST_F(GpuUseTotalsTest, EndedWorkloadsAreBounded) {
@@ -151,7 +153,7 @@ TEST_F(GpuUseTotalsTest, EndedWorkloadsAreBounded) {
   }
   Read(&totals, 7 * kSecond);
   uint64_t sum = 0;
-  for (const auto& workload : Take(&totals, 7 * kSecond).workload_uses) {
+  for (const auto& workload : SnapshotOf(&totals, 7 * kSecond).workload_uses) {
     sum += *workload.gpus.at("a").sdma_us;
   }
   EXPECT_EQ(sum, 5 * 1 + 2 * 100u);
@@ -164,7 +166,7 @@ TEST_F(GpuUseTotalsTest, SeriesHaveTheSnapshotsLimit) {
   Add(3, "", 50, 5);
   Read(&totals, kSecond);
   for (int i = 0; i < 2; ++i) {
-    const NodeSnapshot node = Take(&totals, kSecond, /*limit=*/6);
+    const NodeSnapshot node = SnapshotOf(&totals, kSecond, /*limit=*/6);
     EXPECT_EQ(node.workload_uses.size(), 1u);
     EXPECT_EQ(node.uses.size(), 1u);
     EXPECT_EQ(node.series, 5u);
@@ -172,19 +174,19 @@ TEST_F(GpuUseTotalsTest, SeriesHaveTheSnapshotsLimit) {
   }
 }
 
-TEST_F(GpuUseTotalsTest, WhatIsOldIsNotShownAsIfItWereNow) {
+TEST_F(GpuUseTotalsTest, OldValuesAreNotShownAsCurrent) {
   GpuUseTotals totals;
   Add(1, "x", 100, 10);
   usage_.devices.emplace_back().key = "a";
   Read(&totals, kSecond);
-  EXPECT_EQ(Take(&totals, 20 * kSecond).gpus.count("a"), 1u);
-  const NodeSnapshot node = Take(&totals, 100 * kSecond);
+  EXPECT_EQ(SnapshotOf(&totals, 20 * kSecond).gpus.count("a"), 1u);
+  const NodeSnapshot node = SnapshotOf(&totals, 100 * kSecond);
   EXPECT_TRUE(node.uses.empty());
   EXPECT_TRUE(node.gpus.empty());
   EXPECT_EQ(node.uses_age_ns, 99 * kSecond) << "and that is seen";
 }
 
-TEST_F(GpuUseTotalsTest, GpusThatNobodyUsesAreThere) {
+TEST_F(GpuUseTotalsTest, UnusedGpusAreListed) {
   GpuUseTotals totals;
   GpuDevice& device = usage_.devices.emplace_back();
   device.key = device.pci = "0000:03:00.0/1";
@@ -193,7 +195,7 @@ TEST_F(GpuUseTotalsTest, GpusThatNobodyUsesAreThere) {
   device.partition = 1;
   device.vram_total_bytes = 5;
   Read(&totals, kSecond);
-  const NodeSnapshot node = Take(&totals, kSecond);
+  const NodeSnapshot node = SnapshotOf(&totals, kSecond);
   const GpuSnapshot& gpu = node.gpus.at("0000:03:00.0/1");
   EXPECT_EQ(gpu.gpu.architecture, "gfx942");
   EXPECT_EQ(gpu.gpu.product_name, "MI300X_A1");

@@ -1,7 +1,8 @@
-// A client that does what it is told, and no more.
+// A minimal client that sends exactly what it is given.
 #ifndef ROCATTACH_TESTS_UNIT_TELEMETRY_HTTP_CLIENT_H_
 #define ROCATTACH_TESTS_UNIT_TELEMETRY_HTTP_CLIENT_H_
 
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ class HttpClient {
     return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // One answer: head and as much of a body as the head says, or up to the end.
+  // Receives an answer: the head and as much body as the head says, or up to the end.
   std::string Receive() const {
     std::string text;
     for (;;) {
@@ -37,21 +38,23 @@ class HttpClient {
         return text;
       }
       char bytes[65536];
-      const ssize_t count = recv(fd_.get(), bytes, sizeof(bytes), 0);
+      const ssize_t count = HasMore() ? recv(fd_.get(), bytes, sizeof(bytes), 0) : 0;
       if (count <= 0) return text;
       text.append(bytes, static_cast<size_t>(count));
     }
   }
-  // Everything up to the end: of an answer without a body.
+  // Receives everything up to the end, for an answer without a body.
   std::string ReceiveHead() const {
     std::string text;
     char bytes[4096];
-    for (ssize_t count; (count = recv(fd_.get(), bytes, sizeof(bytes), 0)) > 0;) {
+    while (HasMore()) {
+      const ssize_t count = recv(fd_.get(), bytes, sizeof(bytes), 0);
+      if (count <= 0) break;
       text.append(bytes, static_cast<size_t>(count));
     }
     return text;
   }
-  // The server has closed it, within `timeout_msec`.
+  // True if the server closes the connection within `timeout_msec`.
   bool IsClosed(int timeout_msec = 5000) const {
     pollfd fd = {fd_.get(), POLLIN, 0};
     char byte;
@@ -59,6 +62,14 @@ class HttpClient {
   }
 
  private:
+  // Waits for bytes or the end of the connection.
+  bool HasMore() const {
+    pollfd fd = {fd_.get(), POLLIN, 0};
+    if (poll(&fd, 1, /*timeout=*/60'000) != 0) return true;
+    ADD_FAILURE() << "the server neither answers nor closes the connection";
+    return false;
+  }
+
   UniqueFd fd_;
   bool connected_ = false;
 };

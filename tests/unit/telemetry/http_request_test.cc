@@ -26,7 +26,7 @@ TEST(HttpRequestTest, ReadsWhatPrometheusSends) {
   EXPECT_TRUE(request.keep_alive);
 }
 
-TEST(HttpRequestTest, WhatIsAcceptedMayBeInSeveralHeaders) {
+TEST(HttpRequestTest, AcceptedFormatsMayBeInSeveralHeaders) {
   HttpRequest request;
   ASSERT_EQ(
       Parse("GET / HTTP/1.1\r\nHost: x\r\naccept:  a/b;q=1\r\nAccept: c/d\r\n\r\n",
@@ -46,7 +46,7 @@ TEST(HttpRequestTest, TheConnectionHeaderIsHeeded) {
   EXPECT_FALSE(request.keep_alive);
 }
 
-TEST(HttpRequestTest, SaysWhomItIsFor) {
+TEST(HttpRequestTest, ReadsTheHost) {
   HttpRequest request;
   ASSERT_EQ(Parse("GET / HTTP/1.1\r\nhost:  A.b:9410 \r\n\r\n", &request),
             HttpParse::kDone);

@@ -79,7 +79,7 @@ TEST_F(HttpServerTest, APortInUseIsAnErrorThatNamesIt) {
   EXPECT_NE(second.status().message().find(address().text()), std::string::npos);
 }
 
-TEST_F(HttpServerTest, AThousandConnectionsKeepNobodyOut) {
+TEST_F(HttpServerTest, AThousandConnectionsDoNotBlockOtherClients) {
   Start();
   std::vector<std::unique_ptr<HttpClient>> idle;
   for (int i = 0; i < 1000; ++i) {
@@ -105,12 +105,12 @@ TEST_F(HttpServerTest, ClientsThatNeverReadAreClosedInTime) {
   EXPECT_TRUE(Works());
   absl::SleepFor(absl::Milliseconds(600));
   for (const auto& client : deaf) {
-    // What the kernel had taken can still be read, and no more.
+    // Only what the kernel had buffered can still be read.
     EXPECT_LT(client->Receive().size(), size_t{16} << 20);
   }
 }
 
-TEST_F(HttpServerTest, WhatIsNotReadIsBounded) {
+TEST_F(HttpServerTest, UnreadAnswersAreBounded) {
   HttpLimits limits;
   limits.pending_bytes = 20 << 20;
   Start(limits, 16 << 20);

@@ -15,35 +15,35 @@ std::string NameOf(uint32_t kernel) {
   return kernel == 0 ? "" : absl::StrCat("kernel", kernel);
 }
 
-struct Taken {
+struct Totals {
   std::map<std::string, OperationTotals> named;
   OperationTotals other, sum;
 };
 
-Taken Take(KernelTotals* kernels, SeriesBudget* budget) {
+Totals TotalsOf(KernelTotals* kernels, SeriesBudget* budget) {
   kernels->Select(budget);
   std::vector<KernelSnapshot> named;
-  Taken taken;
-  kernels->Take(&named, &taken.other);
-  taken.sum = taken.other;
+  Totals all;
+  kernels->GetTotals(&named, &all.other);
+  all.sum = all.other;
   for (const KernelSnapshot& kernel : named) {
-    taken.named[kernel.name] = kernel.totals;
-    taken.sum.dispatches += kernel.totals.dispatches;
-    taken.sum.time_ns += kernel.totals.time_ns;
+    all.named[kernel.name] = kernel.totals;
+    all.sum.dispatches += kernel.totals.dispatches;
+    all.sum.time_ns += kernel.totals.time_ns;
   }
-  return taken;
+  return all;
 }
 
 TEST(KernelTotalsTest, TheBusiestAreNamed) {
   SeriesBudget budget(1000);
   KernelTotals kernels(2, NameOf);
   for (uint32_t kernel = 1; kernel <= 4; ++kernel) kernels.Add(kernel, 100 * kernel);
-  const Taken taken = Take(&kernels, &budget);
-  ASSERT_EQ(taken.named.size(), 2u);
-  EXPECT_EQ(taken.named.at("kernel4").time_ns, 400u);
-  EXPECT_EQ(taken.named.at("kernel3").time_ns, 300u);
-  EXPECT_EQ(taken.other.time_ns, 300u);
-  EXPECT_EQ(taken.other.dispatches, 2u);
+  const Totals all = TotalsOf(&kernels, &budget);
+  ASSERT_EQ(all.named.size(), 2u);
+  EXPECT_EQ(all.named.at("kernel4").time_ns, 400u);
+  EXPECT_EQ(all.named.at("kernel3").time_ns, 300u);
+  EXPECT_EQ(all.other.time_ns, 300u);
+  EXPECT_EQ(all.other.dispatches, 2u);
   EXPECT_EQ(budget.used(), 2 * kKernelSeries);
 }
 
@@ -52,13 +52,13 @@ TEST(KernelTotalsTest, TheSameNameIsOneKernel) {
   KernelTotals kernels(2, [](uint32_t) { return "same"; });
   kernels.Add(1, 10);
   kernels.Add(7, 20);
-  const Taken taken = Take(&kernels, &budget);
-  EXPECT_EQ(taken.named.at("same").time_ns, 30u);
-  EXPECT_EQ(taken.named.at("same").dispatches, 2u);
+  const Totals all = TotalsOf(&kernels, &budget);
+  EXPECT_EQ(all.named.at("same").time_ns, 30u);
+  EXPECT_EQ(all.named.at("same").dispatches, 2u);
 }
 
-// However the busiest change, no series goes back, and the increases of all of them
-// together are what has run: nothing is counted twice or left out.
+// However the set of busiest kernels changes, no series decreases, and the increases of
+// all series add up to the true total: nothing is counted twice or left out.
 TEST(KernelTotalsTest, IncreasesAddUpWhileTheBusiestChange) {
   SeriesBudget budget(1000);
   KernelTotals kernels(3, NameOf);
@@ -68,7 +68,7 @@ TEST(KernelTotalsTest, IncreasesAddUpWhileTheBusiestChange) {
   uint64_t last_other = 0;
   int changes = 0;
   for (int round = 0; round < 200; ++round) {
-    // Another phase of the program every ten rounds.
+    // The program enters another phase every ten rounds.
     const uint32_t phase = 1 + static_cast<uint32_t>(round / 10) * 5;
     for (int i = 0; i < 50; ++i) {
       const uint64_t ns = random() % 1000;
@@ -76,18 +76,18 @@ TEST(KernelTotalsTest, IncreasesAddUpWhileTheBusiestChange) {
       true_ns += ns;
       ++true_dispatches;
     }
-    const Taken taken = Take(&kernels, &budget);
-    EXPECT_LE(taken.named.size(), 3u);
-    ASSERT_GE(taken.other.time_ns, last_other);
-    increase_ns += taken.other.time_ns - last_other;
-    last_other = taken.other.time_ns;
-    for (const auto& [name, totals] : taken.named) {
+    const Totals all = TotalsOf(&kernels, &budget);
+    EXPECT_LE(all.named.size(), 3u);
+    ASSERT_GE(all.other.time_ns, last_other);
+    increase_ns += all.other.time_ns - last_other;
+    last_other = all.other.time_ns;
+    for (const auto& [name, totals] : all.named) {
       ASSERT_GE(totals.time_ns, last[name]);
       if (last[name] == 0) ++changes;
       increase_ns += totals.time_ns - last[name];
       last[name] = totals.time_ns;
     }
-    EXPECT_EQ(budget.used(), taken.named.size() * kKernelSeries);
+    EXPECT_EQ(budget.used(), all.named.size() * kKernelSeries);
   }
   EXPECT_GT(changes, 10) << "the busiest did not change: no test";
   EXPECT_EQ(increase_ns, true_ns);
@@ -101,12 +101,12 @@ TEST(KernelTotalsTest, AMillionNamesAreBounded) {
     return absl::StrCat(kernel, std::string(10'000, 'x'));
   });
   for (uint32_t kernel = 1; kernel <= 1'000'000; ++kernel) kernels.Add(kernel, 1);
-  const Taken taken = Take(&kernels, &budget);
-  EXPECT_EQ(taken.named.size(), 10u);
-  for (const auto& [name, totals] : taken.named) {
+  const Totals all = TotalsOf(&kernels, &budget);
+  EXPECT_EQ(all.named.size(), 10u);
+  for (const auto& [name, totals] : all.named) {
     EXPECT_LE(name.size(), KernelTotals::kMostNameBytes);
   }
-  EXPECT_EQ(taken.sum.dispatches, 1'000'000u);
+  EXPECT_EQ(all.sum.dispatches, 1'000'000u);
 }
 
 TEST(KernelTotalsTest, WithoutRoomEverythingIsOther) {
@@ -114,9 +114,9 @@ TEST(KernelTotalsTest, WithoutRoomEverythingIsOther) {
   KernelTotals kernels(10, NameOf);
   kernels.Add(1, 10);
   kernels.Add(2, 20);
-  const Taken taken = Take(&kernels, &budget);
-  EXPECT_EQ(taken.named.size(), 1u);
-  EXPECT_EQ(taken.sum.time_ns, 30u);
+  const Totals all = TotalsOf(&kernels, &budget);
+  EXPECT_EQ(all.named.size(), 1u);
+  EXPECT_EQ(all.sum.time_ns, 30u);
   EXPECT_EQ(budget.refused(), kKernelSeries);
 }
 
@@ -124,8 +124,8 @@ TEST(KernelTotalsTest, AKernelWithoutTimesOrNameIsNamedToo) {
   SeriesBudget budget(1000);
   KernelTotals kernels(10, NameOf);
   kernels.Add(0, 0);
-  const Taken taken = Take(&kernels, &budget);
-  EXPECT_EQ(taken.named.at("(no name)").dispatches, 1u);
+  const Totals all = TotalsOf(&kernels, &budget);
+  EXPECT_EQ(all.named.at("(no name)").dispatches, 1u);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ std::string TextOf(const char* text) {
   return address.ok() ? address->text() : "";
 }
 
-TEST(ListenAddressTest, APortAloneIsOneOfThisMachineOnly) {
+TEST(ListenAddressTest, APortAloneListensOnThisMachineOnly) {
   EXPECT_EQ(TextOf("9410"), "127.0.0.1:9410");
   EXPECT_EQ(TextOf(":9410"), "127.0.0.1:9410");
   EXPECT_EQ(TextOf("localhost:9410"), "127.0.0.1:9410");

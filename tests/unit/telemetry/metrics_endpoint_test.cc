@@ -40,7 +40,7 @@ NodeSnapshot Example() {
   node.windows[{"attached", "none"}] = 1;
   ProcessSnapshot process;
   process.pid = 7;
-  // Whatever a process calls itself must not break the format.
+  // No name that a process gives itself may break the format.
   process.comm = "a\"b\\c\nd";
   process.workload.pod = "trainer-0";
   process.workload.kube_namespace = "ml";
@@ -63,7 +63,7 @@ NodeSnapshot Example() {
   node.targets = {{"attached", 2}, {"open", 1}, {"ending", 0}};
   node.ring_fill = 0.25;
   node.overhead_ns = 1'500'000'000;
-  // One of the attached processes, and one that is not.
+  // GPU use of one attached process, and of one that is not attached.
   ProcessUseSnapshot use;
   use.id = {7, 0};
   use.comm = process.comm;
@@ -110,7 +110,7 @@ NodeSnapshot Example() {
 }
 
 struct FakeSource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+  absl::StatusOr<NodeSnapshot> CaptureSnapshot(MetricsConsumer consumer) override {
     ++(consumer == MetricsConsumer::kScrape ? scrapes : views);
     if (!alive.ok()) return alive;
     return node;
@@ -213,7 +213,7 @@ TEST_F(MetricsEndpointTest, BucketsEndAtPowersOfTwoOfASecond) {
   const auto has = [&](const std::string& line) {
     EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line << "\n" << text;
   };
-  // 1 ms, 1 ms and 4 ms.
+  // The durations are 1 ms, 1 ms and 4 ms.
   has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.000244140625"} 0)");
   has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.00390625"} 2)");
   has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.015625"} 3)");
@@ -223,7 +223,7 @@ TEST_F(MetricsEndpointTest, BucketsEndAtPowersOfTwoOfASecond) {
   has(R"(rocattach_hold_duration_seconds_bucket{le="0.00048828125"} 1)");
 }
 
-// What a page of delimited messages contains.
+// Parses a page of delimited messages.
 std::vector<prometheus_client::MetricFamily> ParsePage(const std::string& page) {
   std::vector<prometheus_client::MetricFamily> families;
   google::protobuf::io::ArrayInputStream stream(page.data(),
@@ -240,7 +240,7 @@ std::vector<prometheus_client::MetricFamily> ParsePage(const std::string& page) 
   }
 }
 
-// A page of evil.example whose name resolves to this machine.
+// The request of a page from evil.example, a name that resolves to this machine.
 TEST_F(MetricsEndpointTest, AnswersToNoForeignName) {
   for (const char* path : {"/", "/metrics", "/processes", "/kernels", "/healthz",
                            "http://evil.example/"}) {
@@ -256,8 +256,8 @@ TEST_F(MetricsEndpointTest, AnswersToNoForeignName) {
   EXPECT_EQ(old.Receive().find("HTTP/1.1 200"), 0u);
 }
 
-TEST_F(MetricsEndpointTest, WhoAsksForProtobufGetsNativeHistogramsToo) {
-  // Two caches: neither answer is the other's.
+TEST_F(MetricsEndpointTest, ProtobufAnswersContainNativeHistogramsToo) {
+  // There are two caches: the answer in one format is not used for the other.
   for (int round = 0; round < 2; ++round) {
     EXPECT_NE(Body("/metrics").find("# HELP"), std::string::npos);
     HttpClient client(endpoint_->address());
@@ -304,14 +304,14 @@ TEST_F(MetricsEndpointTest, WhoAsksForProtobufGetsNativeHistogramsToo) {
     ASSERT_EQ(histogram.positive_delta_size(), 2);
     EXPECT_EQ(histogram.positive_delta(0), 2);
     EXPECT_EQ(histogram.positive_delta(1), -1);
-    // The classic ones are there as well.
+    // The classic buckets are there as well.
     EXPECT_EQ(histogram.bucket_size(), 14);
     EXPECT_EQ(histogram.bucket(13).cumulative_count(), 3u);
     EXPECT_EQ(histogram.bucket(13).upper_bound(), 64);
   }
 }
 
-TEST_F(MetricsEndpointTest, NoSeriesStandsThereTwice) {
+TEST_F(MetricsEndpointTest, NoSeriesAppearsTwice) {
   std::set<std::string> seen;
   for (absl::string_view line : absl::StrSplit(Body("/metrics"), '\n')) {
     if (line.empty() || line[0] == '#') continue;
@@ -367,7 +367,7 @@ TEST_F(MetricsEndpointTest, NamesOfKernelsCanBeLookedUpInFull) {
   EXPECT_EQ(json[1]["name"], std::string(2000, 'x'));
 }
 
-TEST_F(MetricsEndpointTest, ManyScrapersCostWhatOneDoes) {
+TEST_F(MetricsEndpointTest, ManyScrapersCostAsMuchAsOne) {
   for (int i = 0; i < 20; ++i) Body("/metrics");
   EXPECT_LE(source_.scrapes, 10);
 }

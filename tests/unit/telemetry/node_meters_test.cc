@@ -55,9 +55,9 @@ class NodeMetersTest : public testing::Test {
   }
 };
 
-// The fullest ring since each consumer's last snapshot, and the cost of collectors, of
-// ended processes too.
-TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
+// The fullest ring since each consumer's last snapshot, and the cost of all collectors,
+// including those of ended processes.
+TEST_F(NodeMetersTest, ReportsTheCostOfCollectorsAndTheFullestRing) {
   NodeMetersOptions options = Options();
   options.consumers = 3;
   NodeMeters meters(options);
@@ -69,18 +69,18 @@ TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
   standing.ring_fill = 0.25;
   standing.own_ns = 30;
   two->Update(standing);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kViewer).overhead_ns, 130u);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0.5);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kViewer).overhead_ns, 130u);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).ring_fill, 0.5);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).ring_fill, 0);
   standing.ring_fill = 0.125;
   one->Update(standing);
   standing.ring_fill = 0;
   standing.own_ns = 140;
   one->Update(standing);
   one->End();
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0.125);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kPush).ring_fill, 0.5);
-  const NodeSnapshot last = meters.Take(MetricsConsumer::kPush);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).ring_fill, 0.125);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kPush).ring_fill, 0.5);
+  const NodeSnapshot last = meters.CaptureSnapshot(MetricsConsumer::kPush);
   EXPECT_EQ(last.processes.size(), 1u) << "the other one has been forgotten";
   EXPECT_EQ(last.overhead_ns, 170u);
   EXPECT_EQ(last.ring_fill, 0);
@@ -94,13 +94,14 @@ TEST_F(NodeMetersTest, CountersOfWholeGpusAddUpWithTheTimeThatTheyCover) {
   CounterReading reading;
   reading.sum = 100;
   one->AddSample(1, names, {&reading, 1}, 50);
-  (void)meters.Take(MetricsConsumer::kViewer);
+  (void)meters.CaptureSnapshot(MetricsConsumer::kViewer);
   two->AddSample(1, names, {&reading, 1}, 20);
   reading.counter = 1;
   two->AddSample(1, names, {&reading, 1}, 30);
   two->End();
   for (int i = 0; i < 3; ++i) {
-    const auto sampled = meters.Take(MetricsConsumer::kScrape).gpus.at("GPU-1").sampled;
+    const auto sampled =
+        meters.CaptureSnapshot(MetricsConsumer::kScrape).gpus.at("GPU-1").sampled;
     ASSERT_EQ(sampled.size(), 2u);
     EXPECT_EQ(sampled.at("SQ_WAVES").sum, 200);
     EXPECT_EQ(sampled.at("SQ_WAVES").covered_ns, 70u);
@@ -108,8 +109,8 @@ TEST_F(NodeMetersTest, CountersOfWholeGpusAddUpWithTheTimeThatTheyCover) {
   }
 }
 
-// A sampled record stands for several dispatches in every total, and how many were left
-// out is exact.
+// A sampled record stands for several dispatches in every total; the number of those
+// sampled out is exact.
 TEST_F(NodeMetersTest, TotalsOfSampledDispatchesAreEstimates) {
   NodeMeters meters(Options());
   const auto meter = Open(7, &meters);
@@ -120,7 +121,7 @@ TEST_F(NodeMetersTest, TotalsOfSampledDispatchesAreEstimates) {
   TargetStanding standing = Standing();
   standing.account.set_sampled_out(7);
   meter->Update(standing);
-  NodeSnapshot snapshot = meters.Take(MetricsConsumer::kScrape);
+  NodeSnapshot snapshot = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_EQ(snapshot.processes.size(), 1u);
   const OperationTotals& totals = snapshot.processes[0].gpus.at("GPU-1");
   EXPECT_EQ(totals.dispatches, 10u);
@@ -136,20 +137,20 @@ TEST_F(NodeMetersTest, TotalsOfSampledDispatchesAreEstimates) {
     of_kernels += kernel.totals.dispatches;
   }
   EXPECT_EQ(of_kernels, 10u);
-  // Also when it has ended and is forgotten.
+  // Also after the process has ended and is forgotten.
   meter->End();
-  (void)meters.Take(MetricsConsumer::kScrape);
-  snapshot = meters.Take(MetricsConsumer::kScrape);
+  (void)meters.CaptureSnapshot(MetricsConsumer::kScrape);
+  snapshot = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_TRUE(snapshot.processes.empty());
   EXPECT_EQ(snapshot.losses.sampled_out, 7u);
   EXPECT_EQ(snapshot.losses.sum(), 0u);
 }
 
-// What is more certain counts, where processes of one GPU differ.
-TEST_F(NodeMetersTest, WhoOwnsCountersIsKnownFromSessions) {
+// If the processes of a GPU differ, the more certain answer counts.
+TEST_F(NodeMetersTest, TheOwnerOfCountersIsKnownFromSessions) {
   NodeMeters meters(Options());
   const auto owner = [&] {
-    return meters.Take(MetricsConsumer::kViewer).gpus.at("GPU-1").owner;
+    return meters.CaptureSnapshot(MetricsConsumer::kViewer).gpus.at("GPU-1").owner;
   };
   const auto one = Open(7, &meters), two = Open(8, &meters);
   EXPECT_EQ(owner(), CounterOwner::kNone);
@@ -170,9 +171,9 @@ TEST_F(NodeMetersTest, WhoOwnsCountersIsKnownFromSessions) {
   EXPECT_EQ(owner(), CounterOwner::kNone);
 }
 
-// When a process started is wall time by the clock of its attach, also when that clock
-// is set later.
-TEST_F(NodeMetersTest, AStartStaysWhereItIs) {
+// A process's start is wall time by the clock at its attach, even if that clock is set
+// later.
+TEST_F(NodeMetersTest, AStartDoesNotChange) {
   NodeMetersOptions options = Options();
   ClockSnapshot clock;
   clock.boottime_ns = 100;
@@ -185,7 +186,7 @@ TEST_F(NodeMetersTest, AStartStaysWhereItIs) {
   const auto meter = meters.Open(process, std::make_shared<TargetNames>());
   for (const uint64_t wall_ns : {1'000'000, 50, 2'000'000'000}) {
     clock.realtime_ns = wall_ns;
-    const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+    const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
     ASSERT_EQ(node.processes.size(), 1u);
     EXPECT_EQ(node.processes[0].start_wall_ns, 999'960u);
     EXPECT_EQ(node.processes[0].rocm, "6.4.3");
@@ -213,7 +214,7 @@ TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   standing.counted_gpus = {"GPU-1"};
   meter->Update(standing);
 
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes.size(), 1u);
   const ProcessSnapshot& process = node.processes[0];
   EXPECT_EQ(process.pid, 7u);
@@ -229,7 +230,7 @@ TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   const GpuSnapshot& gpu = node.gpus.at("GPU-1");
   EXPECT_EQ(gpu.totals.operations.dispatches, 3u);
   EXPECT_EQ(gpu.totals.untimed, 1u);
-  EXPECT_EQ(gpu.totals.durations.In(-20), 1u);  // of 500 ns
+  EXPECT_EQ(gpu.totals.durations.In(-20), 1u);  // the one of 500 ns
   EXPECT_EQ(gpu.totals.durations.count(), 2u);
   EXPECT_EQ(gpu.owner, CounterOwner::kUser);
   EXPECT_EQ(node.losses.ring_full, 3u);
@@ -239,34 +240,34 @@ TEST_F(NodeMetersTest, AProcessIsExposedOnceMoreAfterItsEnd) {
   NodeMeters meters(Options());
   auto meter = Open(7, &meters);
   meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 100)});
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes.size(), 1u);
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).processes.size(), 1u);
   meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 11)});
   meter->End();
   meter.reset();
-  EXPECT_EQ(meters.Take(MetricsConsumer::kViewer).processes.size(), 1u)
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kViewer).processes.size(), 1u)
       << "not a scrape";
-  const NodeSnapshot last = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot last = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_EQ(last.processes.size(), 1u);
   EXPECT_TRUE(last.processes[0].ended);
   EXPECT_EQ(last.processes[0].gpus.at("GPU-1").time_ns, 111u);
   EXPECT_EQ(last.running, 0u);
-  const NodeSnapshot after = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot after = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_TRUE(after.processes.empty());
   EXPECT_EQ(after.series, 0u);
   EXPECT_EQ(after.gpus.at("GPU-1").totals.operations.time_ns, 111u) << "the GPU's stay";
   EXPECT_EQ(after.unexposed, 0u);
 }
 
-TEST_F(NodeMetersTest, AReusedPidNeverStandsThereTwice) {
+TEST_F(NodeMetersTest, AReusedPidNeverAppearsTwice) {
   NodeMeters meters(Options());
   const auto first = Open(7, &meters);
   first->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 100)});
-  // An exec: what it did before may still be drained.
+  // An exec: records from before it may still be drained.
   const auto second = Open(7, &meters);
   second->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
   first->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 1)});
   first->End();
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes.size(), 1u);
   EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 10u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.time_ns, 111u);
@@ -281,24 +282,25 @@ TEST_F(NodeMetersTest, SeriesHaveAHardLimitThatIsCounted) {
     all.push_back(Open(pid, &meters));
     all.back()->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
   }
-  NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_LE(node.series, 100u);
   EXPECT_GT(node.series, 90u);
   EXPECT_GT(node.series_refused, 100u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 200u);
   const size_t exposed = node.processes.size();
   EXPECT_LT(exposed, 100u);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).series_refused, node.series_refused)
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).series_refused,
+            node.series_refused)
       << "counted twice";
-  // Room that ended processes leave is used.
+  // The room of ended processes is used again.
   for (size_t i = 0; i < exposed; ++i) all[i]->End();
-  (void)meters.Take(MetricsConsumer::kScrape);
-  node = meters.Take(MetricsConsumer::kScrape);
+  (void)meters.CaptureSnapshot(MetricsConsumer::kScrape);
+  node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_FALSE(node.processes.empty());
   EXPECT_EQ(node.processes[0].pid, exposed + 1);
 }
 
-TEST_F(NodeMetersTest, ShortProcessesThatNobodyScrapesAreBounded) {
+TEST_F(NodeMetersTest, ShortProcessesThatAreNotScrapedAreBounded) {
   NodeMetersOptions options = Options();
   options.most_ended = 16;
   NodeMeters meters(options);
@@ -307,7 +309,7 @@ TEST_F(NodeMetersTest, ShortProcessesThatNobodyScrapesAreBounded) {
     meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
     meter->End();
   }
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_LE(node.processes.size(), 16u);
   EXPECT_EQ(node.unexposed + node.processes.size(), 1000u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 1000u);
@@ -322,7 +324,7 @@ TEST_F(NodeMetersTest, PartsOfOneGpuAreOneSeries) {
   meter->Update(standing);
   meter->AddDispatches(
       std::vector<rocattach_dispatch>{Dispatch(1, 10, 1), Dispatch(1, 5, 2)});
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes[0].gpus.size(), 1u);
   EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 15u);
 }
@@ -332,10 +334,11 @@ TEST_F(NodeMetersTest, AWorkloadIsFilledInLater) {
   const auto meter = Open(7, &meters);
   WorkloadIdentity workload;
   workload.pod = "trainer-0";
-  meters.SetWorkload({7, 1}, workload);  // another process with that number
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.pod, "");
+  meters.SetWorkload({7, 1}, workload);  // another process with this number
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).processes[0].workload.pod,
+            "");
   meters.SetWorkload({7, 1007}, workload);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.pod,
+  EXPECT_EQ(meters.CaptureSnapshot(MetricsConsumer::kScrape).processes[0].workload.pod,
             "trainer-0");
 }
 
@@ -345,18 +348,21 @@ TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
   workload.slurm_job = "42";
   meters.SetWorkload({7, 1007}, workload);
   const auto meter = Open(7, &meters);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.slurm_job,
-            "42");
-  // What is never attached is forgotten.
+  EXPECT_EQ(
+      meters.CaptureSnapshot(MetricsConsumer::kScrape).processes[0].workload.slurm_job,
+      "42");
+  // The workload of a process that is never attached is forgotten.
   meters.SetWorkload({8, 1008}, workload);
   for (size_t i = 0; i < NodeMeters::kMostEarlyWorkloads; ++i) {
     meters.SetWorkload({9, i}, workload);
   }
   const auto other = Open(8, &meters);
-  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[1].workload.slurm_job, "");
+  EXPECT_EQ(
+      meters.CaptureSnapshot(MetricsConsumer::kScrape).processes[1].workload.slurm_job,
+      "");
 }
 
-TEST_F(NodeMetersTest, TheExecutableOfOneThatEndedEarlyIsThatOfItsWindow) {
+TEST_F(NodeMetersTest, TheWindowNamesTheExecutableOfAProcessThatEndedEarly) {
   NodeMeters meters(Options());
   v1::Process process;
   process.set_pid(7);
@@ -366,14 +372,15 @@ TEST_F(NodeMetersTest, TheExecutableOfOneThatEndedEarlyIsThatOfItsWindow) {
   WorkloadIdentity of_group;
   of_group.pod_uid = "uid";
   meters.SetWorkload({7, 1007}, of_group);
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_EQ(node.processes[0].workload.executable, "/opt/train");
   EXPECT_EQ(node.processes[0].workload.pod_uid, "uid");
 }
 
-// What appears with its first event is no increase: alerts would miss it.
+// A series that appears with its first event shows no increase: alerts would miss it.
 TEST_F(NodeMetersTest, EveryReasonIsThereFromTheStart) {
-  const NodeSnapshot node = NodeMeters(Options()).Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node =
+      NodeMeters(Options()).CaptureSnapshot(MetricsConsumer::kScrape);
   for (int reason = v1::AttachReason_MIN; reason <= v1::AttachReason_MAX; ++reason) {
     const std::string name(AttachReasonName(static_cast<AttachReason>(reason)));
     EXPECT_EQ(node.windows.at({"refused", name}), 0u) << name;
@@ -392,7 +399,7 @@ TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
   verdict.set_state(v1::WINDOW_STATE_REFUSED);
   verdict.set_reason(v1::ATTACH_REASON_ALREADY_TRACED);
   meters.OnVerdict(verdict);
-  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  const NodeSnapshot node = meters.CaptureSnapshot(MetricsConsumer::kScrape);
   EXPECT_EQ(node.windows.at({"attached", "none"}), 2u);
   EXPECT_EQ(node.windows.at({"refused", "already-traced"}), 1u);
 }

@@ -9,7 +9,7 @@ namespace {
 
 class AwaitedCallTest : public testing::Test {
  protected:
-  // As the kernel side does it.
+  // Notes a call as the kernel side does.
   void See(uint32_t tid) {
     ASSERT_EQ(place_.state, uint32_t{ROCATTACH_CALL_AWAITED});
     place_.tid = tid;
@@ -51,7 +51,7 @@ TEST_F(AwaitedCallTest, FromTheCallToTheStop) {
   Stop();
 }
 
-TEST_F(AwaitedCallTest, DisarmedNobodyIsStopped) {
+TEST_F(AwaitedCallTest, WhenDisarmedNoThreadIsStopped) {
   See(7);
   call_->Arm();
   EXPECT_TRUE(call_->Disarm());
@@ -62,9 +62,9 @@ TEST_F(AwaitedCallTest, DisarmedNobodyIsStopped) {
   See(8);
 }
 
-TEST_F(AwaitedCallTest, WhatIsClosedStaysClosed) {
+TEST_F(AwaitedCallTest, AClosedPlaceStaysClosed) {
   See(7);
-  // By the kernel side, when the process runs another program.
+  // The kernel side does this when the process executes another program.
   place_.state = ROCATTACH_CALL_OFF;
   EXPECT_FALSE(call_->IsAwaited());
   EXPECT_FALSE(call_->Seen().has_value());
@@ -74,7 +74,7 @@ TEST_F(AwaitedCallTest, WhatIsClosedStaysClosed) {
   EXPECT_EQ(place_.state, uint32_t{ROCATTACH_CALL_OFF});
 }
 
-TEST_F(AwaitedCallTest, ItsEndClosesItAndGivesThePlaceBack) {
+TEST_F(AwaitedCallTest, ItsDestructorClosesThePlaceAndReturnsIt) {
   See(7);
   call_->Arm();
   call_.reset();

@@ -8,7 +8,7 @@ namespace {
 TEST(AwaitedReports, AReportComesOnce) {
   AwaitedReports reports;
   reports.Add(7, 10);
-  EXPECT_FALSE(reports.Remove(8));  // another service's window
+  EXPECT_FALSE(reports.Remove(8));  // the window of another service
   EXPECT_TRUE(reports.Remove(7));
   EXPECT_FALSE(reports.Remove(7));
 }

@@ -11,7 +11,7 @@
 namespace rocattach {
 namespace {
 
-// A literal to its last character, which is left out: every one has a NUL of its own.
+// The text of a literal without its final NUL: each entry ends with a NUL of its own.
 template <size_t N>
 std::string WithNuls(const char (&text)[N]) {
   return std::string(text, N - 1);

@@ -11,31 +11,31 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-int Taken(UserRate* rate, uint32_t uid, int tries, uint64_t now_ns) {
-  int taken = 0;
-  for (int i = 0; i < tries; ++i) taken += rate->Take(uid, now_ns) ? 1 : 0;
-  return taken;
+int Allowed(UserRate* rate, uint32_t uid, int tries, uint64_t now_ns) {
+  int allowed = 0;
+  for (int i = 0; i < tries; ++i) allowed += rate->Allow(uid, now_ns) ? 1 : 0;
+  return allowed;
 }
 
 TEST(UserRate, LetsABurstThroughAndThenTheRate) {
   UserRate rate(/*per_second=*/10, /*burst=*/20);
-  EXPECT_EQ(Taken(&rate, 1000, 100, kSecond), 21);
-  EXPECT_EQ(Taken(&rate, 1000, 100, 2 * kSecond), 10);
-  EXPECT_EQ(Taken(&rate, 1000, 100, 2 * kSecond), 0);
-  EXPECT_EQ(Taken(&rate, 1000, 100, 100 * kSecond), 21) << "quiet for long: a burst";
+  EXPECT_EQ(Allowed(&rate, 1000, 100, kSecond), 21);
+  EXPECT_EQ(Allowed(&rate, 1000, 100, 2 * kSecond), 10);
+  EXPECT_EQ(Allowed(&rate, 1000, 100, 2 * kSecond), 0);
+  EXPECT_EQ(Allowed(&rate, 1000, 100, 100 * kSecond), 21) << "quiet for long: a burst";
 }
 
 TEST(UserRate, UsersDoNotPayForEachOther) {
   UserRate rate(10, 20);
-  EXPECT_EQ(Taken(&rate, 1000, 100, kSecond), 21);
-  EXPECT_EQ(Taken(&rate, 1001, 5, kSecond), 5);
+  EXPECT_EQ(Allowed(&rate, 1000, 100, kSecond), 21);
+  EXPECT_EQ(Allowed(&rate, 1001, 5, kSecond), 5);
 }
 
 TEST(UserRate, ReportsWhatWasLeftOutOnce) {
   UserRate rate(10, 20);
-  Taken(&rate, 1001, 30, kSecond);
-  Taken(&rate, 1000, 25, kSecond);
-  Taken(&rate, 1002, 1, kSecond);
+  Allowed(&rate, 1001, 30, kSecond);
+  Allowed(&rate, 1000, 25, kSecond);
+  Allowed(&rate, 1002, 1, kSecond);
   const auto left_out = rate.TakeLeftOut();
   ASSERT_EQ(left_out.size(), 2u);
   EXPECT_EQ(left_out[0].uid, 1000u);
@@ -47,13 +47,13 @@ TEST(UserRate, ReportsWhatWasLeftOutOnce) {
 
 TEST(UserRate, ZeroIsNoLimit) {
   UserRate rate(0, 0);
-  EXPECT_EQ(Taken(&rate, 1000, 100'000, kSecond), 100'000);
+  EXPECT_EQ(Allowed(&rate, 1000, 100'000, kSecond), 100'000);
 }
 
 TEST(UserRate, ManyUsersCostBoundedMemory) {
   UserRate rate(10, 20);
   for (uint32_t uid = 0; uid < 1'000'000; ++uid) {
-    ASSERT_TRUE(rate.Take(uid, kSecond + uid * 100));
+    ASSERT_TRUE(rate.Allow(uid, kSecond + uid * 100));
   }
 }
 
@@ -73,7 +73,7 @@ TEST(BudgetRefusal, NamesTheUserTheLimitAndTheOption) {
       "that user was refused so far");
 }
 
-TEST(DescriptorLimit, IsRaisedAndGivenBackToChildren) {
+TEST(DescriptorLimit, IsRaisedAndRestoredForChildren) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -83,7 +83,7 @@ TEST(DescriptorLimit, IsRaisedAndGivenBackToChildren) {
     rlimit now = {};
     getrlimit(RLIMIT_NOFILE, &now);
     if (now.rlim_cur != 500 || limit.most() != 500) _exit(2);
-    // Most of few descriptors are not for processes.
+    // If there are few descriptors, most of them are not for processes.
     if (limit.Processes(4096) != 125 || limit.Processes(10) != 10) _exit(3);
     if (limit.Processes(0) != 125) _exit(4);
     limit.Restore();

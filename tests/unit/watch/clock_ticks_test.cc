@@ -1,9 +1,9 @@
-// The kernel's side identifies followed processes by the same start times as the
-// service. It cannot ask for the length of a clock tick, so that is a constant there.
+// The kernel side identifies followed processes by the same start times as the service.
+// It cannot query the length of a clock tick, so there that is a constant.
 #include <gtest/gtest.h>
 
 #include "bpf/watch_events.h"
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {

@@ -10,8 +10,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kNow = 1000 * kSecond;
+constexpr uint64_t kBreakerSecond = 1'000'000'000;
+constexpr uint64_t kBreakerNow = 1000 * kBreakerSecond;
 
 ProcessId Process(pid_t pid) {
   return {pid, 7};
@@ -25,38 +25,38 @@ int KilledBy(int signal) {
 TEST(CrashBreaker, AProcessThatCrashesRightAfterItsAttachStopsItsExecutable) {
   CrashBreaker breaker;
   EXPECT_FALSE(breaker.tripped());
-  breaker.OnAttached(Process(10), "/bin/a", kNow);
-  EXPECT_EQ(breaker.WhyNot("/bin/a", kNow), "");
-  breaker.OnExit(Process(10), KilledBy(SIGSEGV), kNow + 2 * kSecond);
+  breaker.OnAttached(Process(10), "/bin/a", kBreakerNow);
+  EXPECT_EQ(breaker.WhyNot("/bin/a", kBreakerNow), "");
+  breaker.OnExit(Process(10), KilledBy(SIGSEGV), kBreakerNow + 2 * kBreakerSecond);
   EXPECT_TRUE(breaker.tripped());
-  EXPECT_THAT(breaker.WhyNot("/bin/a", kNow + 3 * kSecond),
+  EXPECT_THAT(breaker.WhyNot("/bin/a", kBreakerNow + 3 * kBreakerSecond),
               AllOf(HasSubstr("process 10 of /bin/a was killed by SIGSEGV"),
                     HasSubstr("2.00 s after it was attached to"),
                     HasSubstr("--no-crash-breaker")));
-  EXPECT_EQ(breaker.WhyNot("/bin/b", kNow + 3 * kSecond), "");
+  EXPECT_EQ(breaker.WhyNot("/bin/b", kBreakerNow + 3 * kBreakerSecond), "");
 }
 
-TEST(CrashBreaker, OtherEndsAreNone) {
+TEST(CrashBreaker, OtherEndsAreNotCrashes) {
   CrashBreaker breaker;
   for (int status : {0, 1 << 8, SIGKILL, SIGTERM, SIGINT}) {
-    breaker.OnAttached(Process(10), "/bin/a", kNow);
-    breaker.OnExit(Process(10), status, kNow + kSecond);
+    breaker.OnAttached(Process(10), "/bin/a", kBreakerNow);
+    breaker.OnExit(Process(10), status, kBreakerNow + kBreakerSecond);
     EXPECT_FALSE(breaker.tripped()) << status;
   }
-  // Too late, of another process with that number, never attached to.
-  breaker.OnAttached(Process(10), "/bin/a", kNow);
-  breaker.OnExit(Process(10), KilledBy(SIGSEGV), kNow + 6 * kSecond);
-  breaker.OnAttached(Process(11), "/bin/a", kNow + 6 * kSecond);
-  breaker.OnExit({11, 8}, KilledBy(SIGSEGV), kNow + 7 * kSecond);
-  breaker.OnExit(Process(12), KilledBy(SIGSEGV), kNow + 7 * kSecond);
+  // Too late; of another process with the same number; of a process never attached to.
+  breaker.OnAttached(Process(10), "/bin/a", kBreakerNow);
+  breaker.OnExit(Process(10), KilledBy(SIGSEGV), kBreakerNow + 6 * kBreakerSecond);
+  breaker.OnAttached(Process(11), "/bin/a", kBreakerNow + 6 * kBreakerSecond);
+  breaker.OnExit({11, 8}, KilledBy(SIGSEGV), kBreakerNow + 7 * kBreakerSecond);
+  breaker.OnExit(Process(12), KilledBy(SIGSEGV), kBreakerNow + 7 * kBreakerSecond);
   EXPECT_FALSE(breaker.tripped());
 }
 
 TEST(CrashBreaker, ThePauseEnds) {
   CrashBreaker breaker;
-  breaker.OnAttached(Process(10), "/bin/a", kNow);
-  breaker.OnExit(Process(10), KilledBy(SIGABRT), kNow);
-  const uint64_t end = kNow + CrashBreaker::kPauseNs;
+  breaker.OnAttached(Process(10), "/bin/a", kBreakerNow);
+  breaker.OnExit(Process(10), KilledBy(SIGABRT), kBreakerNow);
+  const uint64_t end = kBreakerNow + CrashBreaker::kPauseNs;
   EXPECT_NE(breaker.WhyNot("/bin/a", end), "");
   EXPECT_EQ(breaker.WhyNot("/bin/a", end + 1), "");
   EXPECT_FALSE(breaker.tripped());
@@ -67,12 +67,12 @@ TEST(CrashBreaker, CrashesOfSeveralExecutablesStopAll) {
   const char* const executables[] = {"/bin/a", "/bin/b", "/bin/c"};
   static_assert(std::size(executables) == CrashBreaker::kMostCrashes);
   for (size_t i = 0; i < std::size(executables); ++i) {
-    EXPECT_EQ(breaker.WhyNot("/bin/d", kNow), "") << i;
+    EXPECT_EQ(breaker.WhyNot("/bin/d", kBreakerNow), "") << i;
     const pid_t pid = static_cast<pid_t>(i) + 20;
-    breaker.OnAttached(Process(pid), executables[i], kNow);
-    breaker.OnExit(Process(pid), KilledBy(SIGBUS), kNow + kSecond);
+    breaker.OnAttached(Process(pid), executables[i], kBreakerNow);
+    breaker.OnExit(Process(pid), KilledBy(SIGBUS), kBreakerNow + kBreakerSecond);
   }
-  EXPECT_THAT(breaker.WhyNot("/bin/d", kNow + kSecond),
+  EXPECT_THAT(breaker.WhyNot("/bin/d", kBreakerNow + kBreakerSecond),
               AllOf(HasSubstr("processes of 3 executables crashed"),
                     HasSubstr("no process is attached to")));
 }

@@ -43,7 +43,7 @@ class ExpectedWindowsTest : public testing::Test {
     }
     return late;
   }
-  // Until everything that can be known is known.
+  // Polls until everything that can be known is known. Returns the late processes.
   std::vector<ProcessId> Settle(ExpectedWindows* expected) {
     std::vector<ProcessId> late;
     for (int i = 0; i < 5; ++i) {
@@ -63,12 +63,12 @@ class ExpectedWindowsTest : public testing::Test {
 TEST_F(ExpectedWindowsTest, AWindowThatIsSeenIsNotMissed) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteWindow({kPid, 100});
+  expected.OnWindow({kPid, 100});
   EXPECT_TRUE(expected.empty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
 
-TEST_F(ExpectedWindowsTest, WhatIsNoRuntimeHasNoWindow) {
+TEST_F(ExpectedWindowsTest, AFileThatIsNotARuntimeHasNoWindow) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
   ticks_.clear();
@@ -81,16 +81,16 @@ TEST_F(ExpectedWindowsTest, WhatIsNoRuntimeHasNoWindow) {
 // The record of a mapping may be read after the window was served.
 TEST_F(ExpectedWindowsTest, AWindowThatCameFirstCounts) {
   ExpectedWindows expected = Make();
-  expected.NoteWindow({kPid, 100});
+  expected.OnWindow({kPid, 100});
   expected.Add(kPid);
   EXPECT_TRUE(expected.empty());
 }
 
-TEST_F(ExpectedWindowsTest, TheWindowOfAnotherProcessWithTheNumberDoesNot) {
+TEST_F(ExpectedWindowsTest, AWindowOfAnotherProcessWithTheNumberDoesNotCount) {
   ExpectedWindows expected = Make();
-  expected.NoteWindow({kPid, 99});
+  expected.OnWindow({kPid, 99});
   expected.Add(kPid);
-  expected.NoteWindow({kPid, 101});
+  expected.OnWindow({kPid, 101});
   EXPECT_FALSE(expected.empty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(ExpectedWindowsTest, ARuntimeThatStartsAfterTheProbeMissesNothing) {
   expected.Add(kPid);
   EXPECT_THAT(Poll(&expected), IsEmpty());
   EXPECT_FALSE(expected.empty()) << "it may start before the probe";
-  expected.NoteProbed(kPid);
+  expected.OnProbed(kPid);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
@@ -108,7 +108,7 @@ TEST_F(ExpectedWindowsTest, ARuntimeThatWasFasterIsEnteredLateAndCounted) {
   start_ = RuntimeStart::kStarted;
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteProbed(kPid);
+  expected.OnProbed(kPid);
   EXPECT_THAT(Settle(&expected), ElementsAre(ProcessId{kPid, 100}));
   EXPECT_EQ(expected.missed()[MissReason::kLate], 1u);
   EXPECT_EQ(Sum(expected.missed()), 1u);
@@ -119,19 +119,19 @@ TEST_F(ExpectedWindowsTest, AStartedRuntimeWithAWindowIsNotLate) {
   windows_ = {kPid};
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteProbed(kPid);
+  expected.OnProbed(kPid);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
 
-// Whatever the driver lists without a window has a runtime that nobody has probed.
+// A process that the driver lists, but that has no window, has an unprobed runtime.
 TEST_F(ExpectedWindowsTest, AProcessThatOnlyTheDriverKnowsIsCountedOnce) {
   ExpectedWindows expected = Make();
-  EXPECT_TRUE(expected.NoteDriverUse({kPid, 100}));
-  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
+  EXPECT_TRUE(expected.OnDriverUse({kPid, 100}));
+  EXPECT_FALSE(expected.OnDriverUse({kPid, 100}));
   EXPECT_EQ(expected.missed()[MissReason::kUnknownCopy], 1u);
-  // Another process with its number.
-  EXPECT_TRUE(expected.NoteDriverUse({kPid, 101}));
+  // Another process with the same number.
+  EXPECT_TRUE(expected.OnDriverUse({kPid, 101}));
   EXPECT_EQ(Sum(expected.missed()), 2u);
 }
 
@@ -139,25 +139,25 @@ TEST_F(ExpectedWindowsTest, AProcessWhoseCopyIsKnownIsNotCountedByTheDriverToo) 
   ExpectedWindows expected = Make();
   // Its copy has just been mapped.
   expected.Add(kPid);
-  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
-  // It was missed for that reason.
-  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
-  EXPECT_FALSE(expected.NoteDriverUse({kPid, 100}));
+  EXPECT_FALSE(expected.OnDriverUse({kPid, 100}));
+  // The process was missed for that reason.
+  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
+  EXPECT_FALSE(expected.OnDriverUse({kPid, 100}));
   EXPECT_EQ(Sum(expected.missed()), 1u);
-  // It had a window, and has run another program since.
-  expected.NoteWindow({8, 200});
-  EXPECT_FALSE(expected.NoteDriverUse({8, 200}));
+  // A process that had a window, and has executed another program since.
+  expected.OnWindow({8, 200});
+  EXPECT_FALSE(expected.OnDriverUse({8, 200}));
   windows_ = {9};
-  EXPECT_FALSE(expected.NoteDriverUse({9, 300}));
+  EXPECT_FALSE(expected.OnDriverUse({9, 300}));
   EXPECT_EQ(Sum(expected.missed()), 1u);
 }
 
-// While it is loaded its state is not known; later it counts as started.
+// While the runtime is loaded its state is unknown; later it counts as started.
 TEST_F(ExpectedWindowsTest, AnUnknownStateIsWaitedFor) {
   start_ = RuntimeStart::kUnknown;
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteProbed(kPid);
+  expected.OnProbed(kPid);
   EXPECT_THAT(Poll(&expected), IsEmpty());
   now_ += 4900;
   EXPECT_THAT(Poll(&expected), IsEmpty());
@@ -171,14 +171,14 @@ TEST_F(ExpectedWindowsTest, AProcessThatEndsUnseenIsCounted) {
     ticks_ = {{kPid, 100}};
     ExpectedWindows expected = Make();
     expected.Add(kPid);
-    if (probed) expected.NoteProbed(kPid);
+    if (probed) expected.OnProbed(kPid);
     ticks_.clear();
     EXPECT_THAT(Settle(&expected), IsEmpty());
     EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
   }
 }
 
-// Its number may be in use again.
+// Its number may have been reused.
 TEST_F(ExpectedWindowsTest, AProcessThatIsReplacedIsCounted) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
@@ -188,37 +188,37 @@ TEST_F(ExpectedWindowsTest, AProcessThatIsReplacedIsCounted) {
   EXPECT_FALSE(expected.empty());
 }
 
-// One that had ended before it could be looked at.
+// A process that had ended before it could be looked at.
 TEST_F(ExpectedWindowsTest, AProcessThatIsGoneAtOnceIsCounted) {
   ticks_.clear();
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteProbed(kPid);
+  expected.OnProbed(kPid);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
 }
 
-// News of its window may still be on the way.
+// The event of its window may still be on the way.
 TEST_F(ExpectedWindowsTest, AWindowThatIsNotedAfterTheEndCounts) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
   ticks_.clear();
   EXPECT_THAT(Poll(&expected), IsEmpty());
-  expected.NoteWindow({kPid, 100});
+  expected.OnWindow({kPid, 100});
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
 
-TEST_F(ExpectedWindowsTest, WhatCannotBeProbedIsCountedByReason) {
+TEST_F(ExpectedWindowsTest, AProcessThatCannotBeProbedIsCountedByReason) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
-  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
-  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
+  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
+  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
   EXPECT_TRUE(expected.empty());
   EXPECT_EQ(expected.missed()[MissReason::kTooManyCopies], 1u);
 }
 
-TEST_F(ExpectedWindowsTest, OneThatIsBeingReadIsNotReadAgain) {
+TEST_F(ExpectedWindowsTest, AProcessThatIsBeingReadIsNotReadAgain) {
   ticks_ = {{7, 100}, {8, 100}};
   ExpectedWindows expected = Make();
   expected.Add(7);

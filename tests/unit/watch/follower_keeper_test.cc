@@ -1,4 +1,4 @@
-// Threads that are kept stopped beside a window.
+// Followers that are kept stopped while a window is open.
 #include "userspace/watch/follower_keeper.h"
 
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -23,7 +25,7 @@ namespace {
 
 constexpr int kPatienceMsec = 30'000;
 
-// Both ends are closed by an exec.
+// A pipe of which both ends are closed by an exec.
 struct Pipe {
   Pipe() {
     int ends[2] = {-1, -1};
@@ -45,7 +47,7 @@ void* SayTidAndWait(void* fd) {
   for (;;) pause();
 }
 
-// A process with a second thread. Its first one executes another program when told to.
+// A process with a second thread. Its first thread calls exec when told to.
 class TwoThreads {
  public:
   TwoThreads() : pid_(fork()) {
@@ -63,7 +65,7 @@ class TwoThreads {
   pid_t pid() const { return pid_; }
   pid_t second() const { return second_; }
   void Exec() { EXPECT_EQ(write(told_.write_end.get(), "x", 1), 1); }
-  // Its end of the pipe is closed.
+  // True once the exec has closed the process's end of the pipe.
   bool HasExecuted() const { return IsReadable(says_.read_end); }
 
  private:
@@ -93,7 +95,7 @@ bool WaitForState(pid_t pid, pid_t tid, char state) {
   return false;
 }
 
-// An exec waits until the tracers of all other threads have noticed their end.
+// An exec waits until the tracers of all other threads have noticed those threads' end.
 TEST(FollowerKeeperTest, AnExecBesideAKeptThreadDoesNotWaitForTheWindow) {
   constexpr uint32_t kLimitMsec = 10 * kPatienceMsec;
   TwoThreads process;
@@ -107,6 +109,21 @@ TEST(FollowerKeeperTest, AnExecBesideAKeptThreadDoesNotWaitForTheWindow) {
   process.Exec();
   EXPECT_TRUE(process.HasExecuted()) << "while the window is open";
   keeper.Stop();
+}
+
+// Keepers are reused, so there are as many as there once were followed processes.
+TEST(FollowerKeeperTest, OnlyARunningKeeperHasADescriptor) {
+  const auto descriptors = [] {
+    namespace fs = std::filesystem;
+    return std::distance(fs::directory_iterator("/proc/self/fd"),
+                         fs::directory_iterator());
+  };
+  const auto before = descriptors();
+  FollowerKeeper keeper([](const rocattach_event&) { return false; }, kPatienceMsec);
+  EXPECT_EQ(descriptors(), before);
+  keeper.Add({});
+  keeper.Stop();
+  EXPECT_EQ(descriptors(), before);
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ TEST(KnownLibrariesTest, AMappingOfTheFileIsFound) {
   EXPECT_EQ(known.Find(MappingOf(kDevice, 8)).copy, nullptr);
 }
 
-// File systems of containers often number their files alike: hsa_init of another file
-// would be looked for at this one's place.
+// File systems of containers often use the same inode numbers: hsa_init of another file
+// would be looked for at the offset of this one.
 TEST(KnownLibrariesTest, TheSameInodeOnAnotherFileSystemIsAnotherFile) {
   std::vector<LibraryCopy> copies = One(Copy(kDevice, 7));
   copies.push_back(Copy(makedev(0, 40), 7));
@@ -67,15 +67,15 @@ TEST(KnownLibrariesTest, TheSameInodeOnAnotherFileSystemIsAnotherFile) {
   EXPECT_EQ(known.Find(MappingOf(kDevice, 7)).cookie, 1u);
 }
 
-// As on btrfs.
-TEST(KnownLibrariesTest, AFileWhoseMappingsHaveAnotherDeviceIsFoundByThat) {
+// This is so on btrfs.
+TEST(KnownLibrariesTest, AFileIsAlsoFoundByTheDeviceOfItsMappings) {
   KnownLibraries known(One(Copy(kDevice, 7, makedev(0, 50))));
   EXPECT_EQ(known.Find(MappingOf(makedev(0, 50), 7)).cookie, 1u);
   EXPECT_EQ(known.Find(MappingOf(makedev(0, 51), 7)).copy, nullptr);
 }
 
-// A real file, found under its path first and in a process, this one, later.
-TEST(KnownLibrariesTest, WhatAProcessHasMappedIsFoundAfterwards) {
+// A real file, found first by its path and later in a process (this one).
+TEST(KnownLibrariesTest, ACopyThatAProcessHasMappedIsFoundAfterwards) {
   if (access(kDebianRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kDebianRuntime;
   const testing_support::ExecutableDirectory directory;
   const std::string path = directory.path() + "/libhsa-runtime64.so.1";

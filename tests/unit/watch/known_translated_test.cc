@@ -14,7 +14,7 @@ using testing::Pair;
 constexpr uid_t kUser = 1000, kOther = 2000;
 constexpr auto kMost = static_cast<pid_t>(KnownTranslated::kMostPerUser);
 
-TEST(KnownTranslatedTest, ACopyIsReportedOnceOfAProcess) {
+TEST(KnownTranslatedTest, ACopyIsReportedOnceForEachProcess) {
   KnownTranslated known;
   EXPECT_FALSE(known.Report({1, 10}, 7)) << "not known";
   EXPECT_TRUE(known.Add({1, 10}, kUser));
@@ -29,7 +29,7 @@ TEST(KnownTranslatedTest, ACopyIsReportedOnceOfAProcess) {
   EXPECT_TRUE(known.Of(kUser).empty());
 }
 
-TEST(KnownTranslatedTest, OneUsersProcessesTakeNoRoomOfAnothers) {
+TEST(KnownTranslatedTest, OneUsersProcessesTakeNoRoomFromAnother) {
   KnownTranslated known;
   const pid_t others = 3 * kMost;
   EXPECT_TRUE(known.Add({others, 1}, kOther)) << "the oldest of all";
@@ -45,7 +45,7 @@ TEST(KnownTranslatedTest, OneUsersProcessesTakeNoRoomOfAnothers) {
   EXPECT_TRUE(known.Add({others + 1, 1}, kOther));
 }
 
-TEST(KnownTranslatedTest, ThoseThatHaveEndedGoFirst) {
+TEST(KnownTranslatedTest, ProcessesThatHaveEndedAreRemovedFirst) {
   KnownTranslated known;
   for (pid_t pid = 1; pid <= kMost; ++pid) ASSERT_TRUE(known.Add({pid, 1}, kUser));
   EXPECT_FALSE(known.Add({kMost + 1, 1}, kUser));

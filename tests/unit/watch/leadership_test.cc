@@ -17,7 +17,7 @@ TEST(Leadership, TheFirstLeadsAtOnce) {
   EXPECT_TRUE(member.leads());
   leadership.HandOver(&member);
   EXPECT_FALSE(member.leads());
-  // Nobody waited for it, so it can be had again.
+  // No other thread was waiting, so the same one can lead again.
   leadership.Acquire(&member);
   EXPECT_TRUE(member.leads());
 }
@@ -41,7 +41,7 @@ TEST(Leadership, ALeaderThatServesForTooLongIsRelieved) {
   EXPECT_FALSE(leadership.Relieve(99)) << "not yet";
   EXPECT_TRUE(leader.leads());
   std::thread follower([&] { leadership.Acquire(&other); });
-  // The thread may not wait yet; then nobody leads.
+  // If the thread does not wait yet, no thread leads for the moment.
   (void)leadership.Relieve(100);
   follower.join();
   EXPECT_FALSE(leader.leads());
@@ -52,7 +52,7 @@ TEST(Leadership, ALeaderThatServesForTooLongIsRelieved) {
   EXPECT_TRUE(other.leads()) << "it is not the other one's business any more";
 }
 
-TEST(Leadership, WithoutAnIdleThreadNobodyLeads) {
+TEST(Leadership, WithoutAnIdleThreadNoThreadLeads) {
   Leadership leadership;
   Leadership::Member leader, other;
   leadership.Acquire(&leader);

@@ -39,14 +39,14 @@ TEST_F(LibraryOpensTest, AFullQueueIsALossAndTheOthersAreVisited) {
   EXPECT_THAT(pids_, ElementsAre(7, 8));
 }
 
-TEST_F(LibraryOpensTest, WhatIsNotUnderstoodIsALoss) {
+TEST_F(LibraryOpensTest, AnUnknownNotificationIsALoss) {
   fanotify_event_metadata other = OpenNotification(FAN_OPEN, 7);
   ++other.vers;
   EXPECT_FALSE(Visit({other}));
   EXPECT_TRUE(pids_.empty());
 }
 
-TEST_F(LibraryOpensTest, ReadsWhatWaits) {
+TEST_F(LibraryOpensTest, ReadsPendingNotifications) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
   const UniqueFd in(fds[1]);

@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-constexpr char kDebianRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
+constexpr char kRealRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
 
 TEST(LooksLikeHsaRuntime, KnowsVersionsAndWheels) {
   for (const char* path :
@@ -44,12 +44,12 @@ class ScanTest : public testing::Test {
 };
 
 TEST_F(ScanTest, LinksAndCopiesAreToldApartByInode) {
-  if (access(kDebianRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kDebianRuntime;
-  std::filesystem::copy_file(std::filesystem::canonical(kDebianRuntime),
+  if (access(kRealRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRealRuntime;
+  std::filesystem::copy_file(std::filesystem::canonical(kRealRuntime),
                              directory_ + "/libhsa-runtime64.so.1.9");
   std::filesystem::create_symlink("libhsa-runtime64.so.1.9",
                                   directory_ + "/libhsa-runtime64.so.1");
-  LibraryScan scan = Scan({kDebianRuntime, directory_});
+  LibraryScan scan = Scan({kRealRuntime, directory_});
   ASSERT_EQ(scan.copies.size(), 2u);
   EXPECT_EQ(scan.copies[0].hsa_init_offset, scan.copies[1].hsa_init_offset);
   EXPECT_NE(scan.copies[0].inode, scan.copies[1].inode);
@@ -68,9 +68,9 @@ TEST_F(ScanTest, ForeignFilesAreRejectedByName) {
   }
 }
 
-// Anybody can give a file the runtime's name. A window is only missed of what can be
-// started.
-TEST_F(ScanTest, WhatCannotBeARuntimeIsKnown) {
+// Any user can give a file the runtime's name. Only a file that can be a runtime can
+// cause a missed window.
+TEST_F(ScanTest, RecognisesFilesThatCannotBeARuntime) {
   const auto may_be = [&](const std::string& content) {
     const std::string path = directory_ + "/libhsa-runtime64.so";
     std::ofstream(path) << content;
@@ -85,7 +85,7 @@ TEST_F(ScanTest, WhatCannotBeARuntimeIsKnown) {
   EXPECT_FALSE(may_be({std::istreambuf_iterator<char>(other), {}})) << "no hsa_init";
 }
 
-TEST_F(ScanTest, AFileIsForeignIfItIsTheOneThatIsMeant) {
+TEST_F(ScanTest, AFileIsForeignOnlyIfDeviceAndInodeMatch) {
   const std::string path = directory_ + "/libhsa-runtime64.so";
   std::ofstream(path) << "not an ELF file";
   struct stat info = {};
@@ -98,7 +98,7 @@ TEST_F(ScanTest, AFileIsForeignIfItIsTheOneThatIsMeant) {
   EXPECT_FALSE(IsForeignFile(path, info.st_dev, info.st_ino));
 }
 
-// Some devices do something when they are opened: a link to one is not opened.
+// Opening some devices has side effects, so links to devices are not opened.
 TEST_F(ScanTest, DevicesBehindLinksAreNotOpened) {
   const std::string fifo = directory_ + "/fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
@@ -115,7 +115,7 @@ TEST_F(ScanTest, AChangedFileIsNoticed) {
   auto file = CheckedFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE(file->CheckUnchanged().ok());
-  // Another file under its name is another file.
+  // A file that has replaced the first one under its name is another file.
   std::ofstream(directory_ + "/other") << "other";
   std::filesystem::rename(directory_ + "/other", path);
   char text[8] = {};
@@ -144,10 +144,10 @@ TEST_F(ScanTest, SaysWhoMayWriteAFile) {
 }
 
 TEST_F(ScanTest, FindsWhatThisProcessHasMappedEvenIfDeleted) {
-  if (access(kDebianRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kDebianRuntime;
+  if (access(kRealRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRealRuntime;
   if (geteuid() != 0) GTEST_SKIP() << "needs root for /proc/PID/map_files";
   std::string path = directory_ + "/libhsa-runtime64.so.1";
-  std::filesystem::copy_file(std::filesystem::canonical(kDebianRuntime), path);
+  std::filesystem::copy_file(std::filesystem::canonical(kRealRuntime), path);
   void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
   std::filesystem::remove(path);

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "userspace/base/unique_fd.h"
-#include "userspace/watch/online_cpus.h"
 
 namespace rocattach {
 namespace {
@@ -29,7 +28,7 @@ void Append(const void* from, size_t bytes, std::vector<uint8_t>* to) {
   to->insert(to->end(), begin, begin + bytes);
 }
 
-// As perf_event_open(2) describes it.
+// A record in the format of perf_event_open(2).
 std::vector<uint8_t> MmapRecord(uint32_t pid, const std::string& path,
                                 uint16_t misc = PERF_RECORD_MISC_USER) {
   std::vector<uint8_t> record(sizeof(perf_event_header));
@@ -75,19 +74,19 @@ TEST(ParseMmapRecordTest, ReadsEveryField) {
   EXPECT_EQ(event.path, "/lib/libhsa-runtime64.so.1");
 }
 
-TEST(ParseMmapRecordTest, RefusesWhatIsNoSuchRecord) {
+TEST(ParseMmapRecordTest, RefusesOtherRecords) {
   MmapEvent event;
   const std::vector<uint8_t> record = MmapRecord(12, "/a");
   for (size_t bytes = 0; bytes < record.size(); ++bytes) {
     EXPECT_FALSE(ParseMmapRecord({record.data(), bytes}, &event)) << bytes;
   }
   EXPECT_FALSE(ParseMmapRecord(LostRecord(1), &event));
-  // It has a build id in place of device and inode.
+  // This one has a build ID in place of device and inode.
   EXPECT_FALSE(
       ParseMmapRecord(MmapRecord(12, "/a", PERF_RECORD_MISC_MMAP_BUILD_ID), &event));
 }
 
-// The name of a record that the kernel has cut has no end.
+// A record that the kernel has cut off has a name without a terminating zero.
 TEST(ParseMmapRecordTest, ANameWithoutAnEndEndsWithItsRecord) {
   std::vector<uint8_t> record = MmapRecord(12, "/1234567890");
   record.back() = 'x';
@@ -103,7 +102,7 @@ class ReadMmapRecordsTest : public testing::Test {
  protected:
   static constexpr size_t kBytes = 512;
 
-  // At `tail_`, around the end of the ring.
+  // Writes at `head_`, and continues at the beginning of the ring.
   void Write(const std::vector<uint8_t>& record) {
     for (uint8_t byte : record) ring_[head_++ % kBytes] = byte;
   }
@@ -129,7 +128,7 @@ TEST_F(ReadMmapRecordsTest, AroundTheEndOfTheRing) {
   EXPECT_EQ(lost_, 450u);
 }
 
-TEST_F(ReadMmapRecordsTest, WhatNoKernelWritesEndsTheReading) {
+TEST_F(ReadMmapRecordsTest, ReadingEndsAtAnInvalidRecord) {
   for (uint16_t size : {0, 7, 12, 0xfff8}) {
     Write(MmapRecord(1, "/a"));
     const perf_event_header bad = {PERF_RECORD_MMAP2, 0, size};
@@ -151,7 +150,7 @@ TEST(ParseCpuListTest, KnowsTheKernelsLists) {
   EXPECT_FALSE(ReadOnlineCpus().empty());
 }
 
-// Files in memory in place of the kernel's rings.
+// Uses memory files in place of the kernel's rings.
 class ProcessorsTest : public testing::Test {
  protected:
   MmapEvents::Functions Functions() {
@@ -170,7 +169,7 @@ class ProcessorsTest : public testing::Test {
                 },
             .online = [this] { return online_; }};
   }
-  // A mapping on this processor.
+  // Writes the record of a mapping on this processor.
   void Map(int cpu, uint32_t pid) {
     const std::vector<uint8_t> record = MmapRecord(pid, "/a");
     const int fd = rings_.at(cpu).get();
@@ -190,11 +189,11 @@ class ProcessorsTest : public testing::Test {
   std::vector<int> online_ = {0, 1};
   int broken_ = -1;
   std::map<int, int> opened_;
-  uint32_t watermark_ = 0;  // of the last one
+  uint32_t watermark_ = 0;  // of the last ring opened
   std::map<int, UniqueFd> rings_;
 };
 
-TEST_F(ProcessorsTest, OneThatComesLaterHasItsRing) {
+TEST_F(ProcessorsTest, AProcessorThatComesLaterGetsARing) {
   auto events = MmapEvents::OpenWith(Functions());
   ASSERT_TRUE(events.ok()) << events.status();
   EXPECT_EQ((*events)->fds().size(), 2u);
@@ -208,8 +207,8 @@ TEST_F(ProcessorsTest, OneThatComesLaterHasItsRing) {
   EXPECT_EQ(opened_[0], 1);
 }
 
-// The kernel does not bring back what a processor had before it stopped.
-TEST_F(ProcessorsTest, OneThatWasAwayHasANewRing) {
+// The kernel does not restore the events of a processor that was offline.
+TEST_F(ProcessorsTest, AProcessorThatWasOfflineGetsANewRing) {
   auto events = MmapEvents::OpenWith(Functions());
   ASSERT_TRUE(events.ok()) << events.status();
   online_ = {0};
@@ -222,7 +221,7 @@ TEST_F(ProcessorsTest, OneThatWasAwayHasANewRing) {
   EXPECT_THAT(Read(events->get()), ElementsAre(9));
 }
 
-TEST_F(ProcessorsTest, OneThatCannotHaveARingDoesNotKeepOthersFromIt) {
+TEST_F(ProcessorsTest, AProcessorThatCannotHaveARingDoesNotAffectOthers) {
   auto events = MmapEvents::OpenWith(Functions());
   ASSERT_TRUE(events.ok()) << events.status();
   online_ = {0, 1, 2, 3};
@@ -236,13 +235,13 @@ TEST_F(ProcessorsTest, OneThatCannotHaveARingDoesNotKeepOthersFromIt) {
   EXPECT_EQ((*events)->fds().size(), 4u);
 }
 
-TEST_F(ProcessorsTest, EachMappingWakesWithoutTheKernelsHelp) {
+TEST_F(ProcessorsTest, EachMappingWakesIfThereIsNoBpfProgram) {
   auto events = MmapEvents::OpenWith(Functions());
   ASSERT_TRUE(events.ok()) << events.status();
   EXPECT_EQ(watermark_, 1u);
 }
 
-// An eventfd in place of the kernel's program.
+// Uses an eventfd in place of the BPF program.
 class MadeUpWakeups : public MmapWakeups {
  public:
   explicit MadeUpWakeups(std::function<void()> on_clear)
@@ -255,8 +254,8 @@ class MadeUpWakeups : public MmapWakeups {
   std::function<void()> on_clear_;
 };
 
-TEST_F(ProcessorsTest, WithItOnlyWakeUpsAndHalfFullRingsDo) {
-  // A mapping while the wake-up is cleared has its own wake-up, or is read.
+TEST_F(ProcessorsTest, WithABpfProgramOnlyWakeUpsAndHalfFullRingsWake) {
+  // A mapping during the clearing of the wake-up causes another wake-up, or is read.
   auto wakeups = std::make_unique<MadeUpWakeups>([this] { Map(1, 12); });
   const int fd = wakeups->fd();
   auto events = MmapEvents::OpenWith(Functions(), std::move(wakeups));

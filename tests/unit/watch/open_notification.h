@@ -1,4 +1,4 @@
-// What the kernel writes when a process opens a file that is watched.
+// The notification that the kernel writes when a process opens a watched file.
 #ifndef ROCATTACH_TESTS_UNIT_WATCH_OPEN_NOTIFICATION_H_
 #define ROCATTACH_TESTS_UNIT_WATCH_OPEN_NOTIFICATION_H_
 

@@ -1,6 +1,9 @@
 #include "userspace/watch/per_process.h"
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <memory>
 
 namespace rocattach {
 namespace {
@@ -10,7 +13,7 @@ struct Server {
   bool busy = false;
 };
 
-TEST(PerProcessTest, WhatIsBusyServesOneProcessAndWhatIsIdleTheNext) {
+TEST(PerProcessTest, ABusyServerKeepsItsProcessAndAnIdleOneServesTheNext) {
   int made = 0;
   PerProcess<Server> servers([&made] {
     ++made;
@@ -29,6 +32,22 @@ TEST(PerProcessTest, WhatIsBusyServesOneProcessAndWhatIsIdleTheNext) {
   int seen = 0;
   servers.ForEach([&seen](const Server&) { ++seen; });
   EXPECT_EQ(seen, 3);
+}
+
+// After an attack with many processes, what served them is gone.
+TEST(PerProcessTest, OnlyOneOfSeveralIdleServersIsKept) {
+  int alive = 0;
+  struct Counted : Server {
+    explicit Counted(int* count) : alive(count) { ++*alive; }
+    ~Counted() { --*alive; }
+    int* const alive;
+  };
+  PerProcess<Counted> servers([&alive] { return std::make_unique<Counted>(&alive); });
+  for (pid_t pid = 1; pid <= 100; ++pid) servers.Of(pid).busy = true;
+  EXPECT_EQ(alive, 100);
+  for (pid_t pid = 1; pid <= 99; ++pid) servers.Of(pid).busy = false;
+  EXPECT_FALSE(servers.Of(101).busy);
+  EXPECT_EQ(alive, 2) << "the busy one, and the one of the last process";
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(Policy, NamesDecideWhereNothingElseCould) {
   auto decision = DecideByName(by_name, 1000, "trainer");
   ASSERT_TRUE(decision.has_value());
   EXPECT_TRUE(decision->allowed);
-  // Its path or its script may match.
+  // Not decided: the path or the script of the process may match.
   const PolicyRules by_path = {
       .allow = {"/usr/bin/python*"}, .deny = {}, .only_uid = {}};
   EXPECT_FALSE(DecideByName(by_path, 1000, "python3").has_value());
@@ -70,7 +70,7 @@ TEST(Policy, NamesDecideWhereNothingElseCould) {
   ASSERT_TRUE(decision.has_value());
   EXPECT_FALSE(decision->allowed);
   EXPECT_EQ(decision->reason, Decide(denied, Python()).reason);
-  // Its path may be denied.
+  // Not decided: the path of the process may be denied.
   EXPECT_FALSE(DecideByName(denied, 1000, "ruby").has_value());
   EXPECT_FALSE(
       DecideByName({.allow = {"ruby"}, .deny = {"x"}, .only_uid = {}}, 1, "ruby")

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
 
-constexpr uint32_t kKeeper = 1'000'001, kOther = 1'000'002;  // of no process
+constexpr uint32_t kKeeper = 1'000'001,
+                   kOtherProcess = 1'000'002;  // made-up process IDs
 
 Window WindowOf(uint32_t pid) {
   Window window;
@@ -24,7 +26,7 @@ Window WindowOf(uint32_t pid) {
 class PreseizerTest : public testing::Test {
  protected:
   void SetUp() override {
-    // No processor: there are no records.
+    // There are no processors, and therefore no records.
     auto events = MmapEvents::OpenWith({.open = [](int, uint32_t) { return -1; },
                                         .online = [] { return std::vector<int>(); }});
     ASSERT_TRUE(events.ok()) << events.status();
@@ -35,14 +37,14 @@ class PreseizerTest : public testing::Test {
     ASSERT_TRUE(preseizer.ok()) << preseizer.status();
     preseizer_ = *std::move(preseizer);
   }
-  // The thread of the process is kept, and as much waits for it as may.
+  // Keeps the thread of the process busy, and fills the queue that waits for it.
   void FillQueueOf(uint32_t pid) {
     preseizer_->Serve(WindowOf(pid), {}, [this](const Window&) {
       kept_.Notify();
       go_on_.WaitForNotification();
       ++done_;
     });
-    kept_.WaitForNotification();
+    testing_support::Await(kept_, "the first window");
     for (size_t i = 0; i < SeizedProcesses::kMostWaiting; ++i) {
       preseizer_->Serve(WindowOf(pid), {}, [this](const Window&) { ++done_; });
     }
@@ -53,16 +55,17 @@ class PreseizerTest : public testing::Test {
   std::unique_ptr<Preseizer> preseizer_;
 };
 
-// Whoever receives a window may read its process, which can keep it waiting.
+// The receiver of a window may read its process, which can make the receiver wait.
 TEST_F(PreseizerTest, AWindowIsRefusedWithoutALockThatOthersNeed) {
   FillQueueOf(kKeeper);
   absl::Notification refused, others_served;
   std::thread others([&] {
-    refused.WaitForNotification();
+    testing_support::Await(refused, "the refusal of a window");
     absl::Notification served;
-    preseizer_->Serve(WindowOf(kOther), {}, [&](const Window&) { served.Notify(); });
-    served.WaitForNotification();
-    preseizer_->Forget(static_cast<pid_t>(kOther));
+    preseizer_->Serve(WindowOf(kOtherProcess), {},
+                      [&](const Window&) { served.Notify(); });
+    testing_support::Await(served, "the other process's window");
+    preseizer_->Forget(static_cast<pid_t>(kOtherProcess));
     EXPECT_EQ(preseizer_->Kept(absl::Hours(1)), 0u);
     others_served.Notify();
   });
@@ -72,8 +75,8 @@ TEST_F(PreseizerTest, AWindowIsRefusedWithoutALockThatOthersNeed) {
     EXPECT_EQ(window.event.pid, kKeeper);
     EXPECT_EQ(window.outcome.reason, AttachReason::kStopTimeout);
     refused.Notify();
-    // With the lock held here, this would never come.
-    others_served.WaitForNotification();
+    // If the lock were held here, this notification would never come.
+    testing_support::Await(others_served, "the others to be served");
     ++done_;
   });
   others.join();

@@ -6,7 +6,7 @@
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kNow = 1'000'000'000;
+constexpr uint64_t kUserNow = 1'000'000'000;
 
 TEST(RecentUsersTest, AProcessThatIsSeenAgainAndAgainIsReadOnceInAWhile) {
   int reads = 0;
@@ -15,19 +15,19 @@ TEST(RecentUsersTest, AProcessThatIsSeenAgainAndAgainIsReadOnceInAWhile) {
     return static_cast<uid_t>(1000 + pid);
   });
   for (uint64_t i = 0; i < 100'000; ++i) {
-    EXPECT_EQ(users.Of(7, kNow + i % RecentUsers::kNs), 1007u);
+    EXPECT_EQ(users.Of(7, kUserNow + i % RecentUsers::kNs), 1007u);
   }
   EXPECT_EQ(reads, 1);
-  EXPECT_EQ(users.Of(8, kNow), 1008u);
+  EXPECT_EQ(users.Of(8, kUserNow), 1008u);
   EXPECT_EQ(reads, 2) << "another process";
-  EXPECT_EQ(users.Of(7, kNow + RecentUsers::kNs), 1007u);
+  EXPECT_EQ(users.Of(7, kUserNow + RecentUsers::kNs), 1007u);
   EXPECT_EQ(reads, 3) << "it may be another one by now";
 }
 
-// Root has no budget.
-TEST(RecentUsersTest, AProcessThatHasEndedIsNotRoots) {
-  EXPECT_EQ(RecentUsers().Of(1 << 30, kNow), RecentUsers::kEnded);
-  EXPECT_EQ(RecentUsers().Of(getpid(), kNow), geteuid());
+// Root has no budget, so an ended process must not count as root's.
+TEST(RecentUsersTest, AProcessThatHasEndedDoesNotCountAsRoots) {
+  EXPECT_EQ(RecentUsers().Of(1 << 30, kUserNow), RecentUsers::kEnded);
+  EXPECT_EQ(RecentUsers().Of(getpid(), kUserNow), geteuid());
 }
 
 TEST(RecentUsersTest, ManyProcessesAreNotKeptForever) {
@@ -37,9 +37,9 @@ TEST(RecentUsersTest, ManyProcessesAreNotKeptForever) {
     return uid_t{1000};
   });
   const auto many = static_cast<pid_t>(4 * RecentUsers::kMost);
-  for (pid_t pid = 1; pid <= many; ++pid) EXPECT_EQ(users.Of(pid, kNow), 1000u);
+  for (pid_t pid = 1; pid <= many; ++pid) EXPECT_EQ(users.Of(pid, kUserNow), 1000u);
   EXPECT_EQ(reads, 4 * RecentUsers::kMost);
-  EXPECT_EQ(users.Of(1, kNow), 1000u);
+  EXPECT_EQ(users.Of(1, kUserNow), 1000u);
   EXPECT_EQ(reads, 4 * RecentUsers::kMost + 1) << "it has been forgotten";
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
@@ -47,27 +48,27 @@ TEST(CheckIsProcess, AcceptsAProcess) {
   EXPECT_TRUE(CheckIsProcess(sleeper.pid()).ok()) << WhyNot(sleeper.pid());
 }
 
-TEST(CheckIsProcess, NamesWhatIsNotOne) {
+TEST(CheckIsProcess, RejectsNumbersThatAreNotProcesses) {
   EXPECT_THAT(WhyNot(0), HasSubstr("not a process ID"));
   EXPECT_THAT(WhyNot(-3), HasSubstr("not a process ID"));
   EXPECT_THAT(WhyNot(getpid()), HasSubstr("is the one that is to attach"));
   EXPECT_EQ(CheckIsProcess(4'194'304).code(), absl::StatusCode::kNotFound);
 }
 
-TEST(CheckIsProcess, AThread) {
+TEST(CheckIsProcess, RejectsAThread) {
   std::atomic<pid_t> tid = 0;
   std::atomic<bool> over = false;
   std::thread thread([&] {
     tid = gettid();
     while (!over) usleep(1000);
   });
-  while (tid == 0) usleep(1000);
+  testing_support::Await([&] { return tid != 0; }, "the thread to start");
   EXPECT_THAT(WhyNot(tid), HasSubstr(absl::StrCat("a thread of process ", getpid())));
   over = true;
   thread.join();
 }
 
-TEST(CheckIsProcess, AZombie) {
+TEST(CheckIsProcess, RejectsAZombie) {
   const pid_t pid = fork();
   if (pid == 0) _exit(0);
   siginfo_t info = {};
@@ -76,7 +77,7 @@ TEST(CheckIsProcess, AZombie) {
   waitpid(pid, nullptr, 0);
 }
 
-TEST(CheckUsesRuntime, AProcessWithoutIt) {
+TEST(CheckUsesRuntime, RejectsAProcessWithoutIt) {
   Sleeper sleeper;
   EXPECT_EQ(CheckUsesRuntime(sleeper.pid()).code(),
             absl::StatusCode::kFailedPrecondition);
@@ -109,7 +110,7 @@ TEST(WithDescendants, ParentsComeFirst) {
   close(ready[1]);
 }
 
-TEST(ProcessesOfCgroup, AGroupThatDoesNotExist) {
+TEST(ProcessesOfCgroup, RejectsAGroupThatDoesNotExist) {
   EXPECT_EQ(ProcessesOfCgroup("no/such/group").status().code(),
             absl::StatusCode::kNotFound);
 }

@@ -8,14 +8,14 @@
 #include <fstream>
 
 #include "tests/temporary_directory.h"
-#include "userspace/watch/library_path.h"
+#include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
 namespace {
 
 class SdkVersionTest : public testing::Test {
  protected:
-  // As a package has it: librocprofiler-sdk.so -> .so.1 -> the file.
+  // Links as in a package: librocprofiler-sdk.so -> .so.1 -> the file.
   absl::Status Check(const std::string& file) {
     const testing_support::TemporaryDirectory root;
     const std::string lib = root.path() + "/opt/lib/";

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "tests/await.h"
 
 namespace rocattach {
 namespace {
@@ -22,14 +25,14 @@ using testing::Not;
 
 class StubRemoverTest : public testing::Test {
  protected:
-  // A process whose removal lasts as long as the test wants.
+  // A process whose removal takes as long as the test wants.
   static constexpr pid_t kSlow = 1;
-  // Processes from this one on mark a place in the order of removals.
+  // Numbers from here on are no real stubs: they mark a place in the order of removals.
   static constexpr pid_t kMarks = 1000;
 
   void Start(absl::Duration pause = absl::ZeroDuration()) {
-    remover_.emplace([this](const StubLocation& location) { return Take(location); },
-                     pause);
+    remover_.emplace(
+        [this](const StubLocation& location) { return TryToRemove(location); }, pause);
   }
   void TearDown() override {
     LetSlowGoOn();
@@ -46,31 +49,31 @@ class StubRemoverTest : public testing::Test {
   void Remove(pid_t pid) { remover_->Remove(StubOf(pid)); }
   void RemoveSlow() {
     Remove(kSlow);
-    slow_began_.WaitForNotification();
+    testing_support::Await(slow_began_, "the slow removal to begin");
   }
   void LetSlowGoOn() {
     if (!slow_goes_on_.HasBeenNotified()) slow_goes_on_.Notify();
   }
-  // All that were tried so far; waits for that many.
+  // Waits for `count` attempts, and returns all attempts so far.
   std::vector<pid_t> Tried(size_t count) {
     auto enough = [this, count] {
-      mutex_.AssertReaderHeld();
+      absl::MutexLock lock(&mutex_);
       return tried_.size() >= count;
     };
+    testing_support::Await(enough, absl::StrCat(count, " attempts"));
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&enough));
     return tried_;
   }
-  // The same, until everything has been tried that was wanted before this call.
+  // The same, but waits until all removals requested before this call have been tried.
   std::vector<pid_t> TriedSoFar() {
     const pid_t mark = next_mark_++;
     Remove(mark);
     auto reached = [this, mark] {
-      mutex_.AssertReaderHeld();
+      absl::MutexLock lock(&mutex_);
       return std::find(tried_.begin(), tried_.end(), mark) != tried_.end();
     };
+    testing_support::Await(reached, "the removals so far");
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&reached));
     std::vector<pid_t> tried;
     for (pid_t pid : tried_) {
       if (pid < kMarks) tried.push_back(pid);
@@ -88,7 +91,7 @@ class StubRemoverTest : public testing::Test {
   std::optional<StubRemover> remover_;
 
  private:
-  StepResult Take(const StubLocation& location) {
+  StepResult TryToRemove(const StubLocation& location) {
     if (location.pid == kSlow && !slow_began_.HasBeenNotified()) {
       slow_began_.Notify();
       slow_goes_on_.WaitForNotification();
@@ -131,11 +134,11 @@ TEST_F(StubRemoverTest, AFailureThatLastsIsNotTriedAgain) {
   EXPECT_THAT(TriedSoFar(), ElementsAre(2, 3));
 }
 
-TEST_F(StubRemoverTest, AStubInUseIsTriedSoOftenAndNoMore) {
+TEST_F(StubRemoverTest, AStubInUseIsTriedALimitedNumberOfTimes) {
   FailAll(/*retryable=*/true);
   Start();
   Remove(2);
-  // A stub that is put back is tried once more between any two of these.
+  // A stub that is put back is tried once between any two of these calls.
   std::vector<pid_t> tried;
   for (int i = 0; i < StubRemover::kTries + 2; ++i) tried = TriedSoFar();
   EXPECT_EQ(tried, std::vector<pid_t>(StubRemover::kTries, 2));
@@ -146,10 +149,18 @@ TEST_F(StubRemoverTest, ItsEndDoesNotWaitForThePause) {
   Start(absl::InfiniteDuration());
   Remove(2);
   Tried(1);
-  remover_.reset();
+  std::atomic<bool> ended = false;
+  std::thread end([&] {
+    remover_.reset();
+    ended = true;
+  });
+  testing_support::Await([&] { return ended.load(); }, "its end");
+  end.join();
+  EXPECT_EQ(Tried(1), std::vector<pid_t>(StubRemover::kTries, 2))
+      << "the other tries are made at once";
 }
 
-TEST_F(StubRemoverTest, TooManyAreDropped) {
+TEST_F(StubRemoverTest, RequestsBeyondTheLimitAreDropped) {
   Start();
   RemoveSlow();
   constexpr pid_t kTooMuch = 2 + static_cast<pid_t>(StubRemover::kMaxJobs);
@@ -159,13 +170,13 @@ TEST_F(StubRemoverTest, TooManyAreDropped) {
   const std::vector<pid_t> tried = TriedSoFar();
   EXPECT_EQ(tried.size(), 1 + StubRemover::kMaxJobs);
   EXPECT_THAT(tried, Not(Contains(kTooMuch)));
-  // There is room again.
+  // There is room again afterwards.
   Remove(kTooMuch);
   EXPECT_THAT(TriedSoFar(), Contains(kTooMuch));
 }
 
-// Its room may hold the stub of the next attach by then.
-TEST_F(StubRemoverTest, WhoIsAttachedToAgainKeepsTheStubForGood) {
+// By then, the stub of the next attach may be in its place.
+TEST_F(StubRemoverTest, AReattachCancelsTheRemovalForGood) {
   Start();
   RemoveSlow();
   Remove(2);
@@ -181,7 +192,7 @@ TEST_F(StubRemoverTest, WhoIsAttachedToAgainKeepsTheStubForGood) {
   EXPECT_THAT(TriedSoFar(), ElementsAre(kSlow, 3, 2));
 }
 
-TEST_F(StubRemoverTest, WhoIsAttachedToTwiceIsLeftAloneUntilBothAreOver) {
+TEST_F(StubRemoverTest, AProcessIsLeftAloneUntilAllItsReattachesAreOver) {
   Start();
   StubRemover::Reattach first(&*remover_, 2);
   {
@@ -199,8 +210,9 @@ TEST_F(StubRemoverTest, RoomThatIsBeingClearedMustNotBeUsed) {
   EXPECT_FALSE(StubRemover::Reattach(&*remover_, kSlow).ok());
   EXPECT_TRUE(StubRemover::Reattach(&*remover_, 2).ok());
   LetSlowGoOn();
-  // It is free as soon as the removal has come back, with nothing else to do as well.
-  while (!StubRemover::Reattach(&*remover_, kSlow).ok()) std::this_thread::yield();
+  // It is free as soon as the removal has returned, even if no other stub is waiting.
+  testing_support::Await([&] { return StubRemover::Reattach(&*remover_, kSlow).ok(); },
+                         "the end of the slow removal");
   EXPECT_THAT(TriedSoFar(), ElementsAre(kSlow));
 }
 

@@ -1,4 +1,4 @@
-// With processes of several users that are translated, as far as the class is told.
+// Processes of several users, reported to the class as translated.
 #include "userspace/watch/translated_processes.h"
 
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/await.h"
 #include "tests/unit/watch/open_notification.h"
 #include "userspace/base/unique_fd.h"
 
@@ -28,8 +29,8 @@ namespace rocattach {
 namespace {
 
 constexpr absl::Duration kLong = absl::Hours(1);
-constexpr uid_t kKeeper = 1000, kOther = 2000;
-const dev_t kDevice = makedev(8, 1);
+constexpr uid_t kTranslatedKeeper = 1000, kTranslatedOther = 2000;
+const dev_t kTranslatorDevice = makedev(8, 1);
 constexpr ino_t kInode = 7;
 
 // A process that does nothing.
@@ -55,7 +56,7 @@ class Child {
 LibraryCopy Copy() {
   LibraryCopy copy;
   copy.path = "/usr/lib/libhsa-runtime64.so.1";
-  copy.device = kDevice;
+  copy.device = kTranslatorDevice;
   copy.inode = kInode;
   copy.hsa_init_offset = 0x1234;
   return copy;
@@ -67,8 +68,8 @@ Maps MapsWithCopy() {
   mapping.end = RemoteAddress(0x7f0000010000);
   mapping.executable = true;
   mapping.is_private = true;
-  mapping.device_major = major(kDevice);
-  mapping.device_minor = minor(kDevice);
+  mapping.device_major = major(kTranslatorDevice);
+  mapping.device_minor = minor(kTranslatorDevice);
   mapping.inode = kInode;
   mapping.path = "/usr/lib/libhsa-runtime64.so.1";
   return Maps::Of({mapping});
@@ -80,15 +81,15 @@ std::vector<LibraryCopy> OneCopy() {
   return copies;
 }
 
-// What the threads and the test share; it may outlive the test.
+// State that the threads and the test share; it may outlive the test.
 struct Shared {
   const KnownLibraries libraries{OneCopy()};
-  // Called for each process that is read, and for each that is found. May be null.
+  // Called for each process that is read, and for each one found. May be null.
   std::function<void(pid_t)> on_read, on_found;
-  std::function<void()> on_list;  // for each look at all processes
+  std::function<void()> on_list;  // called for each look at all processes
   std::map<pid_t, uid_t> users;
-  std::atomic<bool> is_mapped = true;  // what has been opened
-  std::atomic<uint64_t> cpu_ns = 0;    // that every process has used
+  std::atomic<bool> is_mapped = true;  // the opened copy
+  std::atomic<uint64_t> cpu_ns = 0;    // used by each process
 
   absl::Mutex mutex;
   std::map<pid_t, int> found ABSL_GUARDED_BY(mutex);
@@ -101,7 +102,8 @@ class TranslatedProcessesTest : public testing::Test {
     ASSERT_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
     opens_ = std::make_shared<LibraryOpens>(UniqueFd(fds[0]));
     kernel_.reset(fds[1]);
-    shared_->users = {{keeper_.pid(), kKeeper}, {other_.pid(), kOther}};
+    shared_->users = {{keeper_.pid(), kTranslatedKeeper},
+                      {other_.pid(), kTranslatedOther}};
   }
   void TearDown() override {
     if (processes_ != nullptr) processes_->Stop();
@@ -148,7 +150,7 @@ class TranslatedProcessesTest : public testing::Test {
     const fanotify_event_metadata event = OpenNotification(mask, pid);
     ASSERT_EQ(write(kernel_.get(), &event, sizeof(event)), ssize_t{sizeof(event)});
   }
-  // The process opens the copy.
+  // The process opens the library copy.
   void Open(const Child& child) { Notify(FAN_OPEN, child.pid()); }
   int Found(const Child& child) {
     absl::MutexLock lock(&shared_->mutex);
@@ -159,11 +161,11 @@ class TranslatedProcessesTest : public testing::Test {
   const Child keeper_, other_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::shared_ptr<LibraryOpens> opens_;
-  UniqueFd kernel_;  // where it writes its notifications
+  UniqueFd kernel_;  // the end for the kernel's notifications
   std::unique_ptr<TranslatedProcesses> processes_;
 };
 
-// What the calls of Shared wait for, which may outlive the test.
+// Steps that the functions in Shared wait for; they may outlive the test.
 struct Steps {
   absl::Notification kept, other, go_on;
 };
@@ -172,79 +174,81 @@ void NotifyOnce(absl::Notification* step) {
   if (!step->HasBeenNotified()) step->Notify();
 }
 
-// Whoever is told reads the process, which can keep it waiting.
-TEST_F(TranslatedProcessesTest, OneThatKeepsWhoeverIsToldCostsOthersNothing) {
+// The receiver of a report reads the process, which can make the receiver wait.
+TEST_F(TranslatedProcessesTest, AProcessThatBlocksTheReceiverDoesNotDelayOthers) {
   const auto steps = std::make_shared<Steps>();
   shared_->on_found = [steps, keeper = keeper_.pid()](pid_t pid) {
     if (pid == keeper) {
       steps->kept.Notify();
-      // With a lock held here, the other one would never be found.
-      steps->other.WaitForNotification();
+      // If a lock were held here, the other process would never be found.
+      testing_support::Await(steps->other, "the other process to be found");
     } else {
       steps->other.Notify();
     }
   };
   Start();
   Open(keeper_);
-  steps->kept.WaitForNotification();
+  testing_support::Await(steps->kept, "the first process to be looked at");
   Open(other_);
-  steps->other.WaitForNotification();
+  testing_support::Await(steps->other, "the other process to be found");
   EXPECT_TRUE(processes_->StopReporting(kLong));
   EXPECT_EQ(Found(keeper_), 1);
   EXPECT_EQ(Found(other_), 1);
 }
 
-TEST_F(TranslatedProcessesTest, OneThatKeepsWhoeverReadsItCostsOthersNothing) {
+TEST_F(TranslatedProcessesTest, AProcessThatBlocksItsReaderDoesNotDelayOthers) {
   const auto steps = std::make_shared<Steps>();
   shared_->on_read = [steps, keeper = keeper_.pid()](pid_t pid) {
     if (pid != keeper) return;
     NotifyOnce(&steps->kept);
-    steps->other.WaitForNotification();
+    testing_support::Await(steps->other, "the other process to be found");
   };
   shared_->on_found = [steps, other = other_.pid()](pid_t pid) {
     if (pid == other) steps->other.Notify();
   };
   Start();
   Open(keeper_);
-  steps->kept.WaitForNotification();
-  // None of these waits for the thread that reads it.
-  processes_->NoteMapped(keeper_.pid(), kKeeper);
+  testing_support::Await(steps->kept, "the first process to be looked at");
+  // None of these calls waits for the thread that reads the process.
+  processes_->OnMapped(keeper_.pid(), kTranslatedKeeper);
   processes_->AfterProbe(CheckedFile(), /*mapped_by=*/0);
   EXPECT_EQ(processes_->counts().left_out, 0u);
   Open(other_);
-  steps->other.WaitForNotification();
+  testing_support::Await(steps->other, "the other process to be found");
   EXPECT_EQ(Found(other_), 1);
 }
 
-TEST_F(TranslatedProcessesTest, AfterStopReportingNobodyIsTold) {
+TEST_F(TranslatedProcessesTest, NothingIsReportedAfterStopReporting) {
   const auto steps = std::make_shared<Steps>();
   shared_->on_found = [steps, keeper = keeper_.pid()](pid_t pid) {
     if (pid != keeper) return;
     steps->kept.Notify();
     steps->go_on.WaitForNotification();
   };
-  // A look that finds a translated process reads it twice: the third time, a look is over.
+  // A look reads a translated process twice: at the third read, the first look is over.
   const auto reads = std::make_shared<std::atomic<int>>(0);
   shared_->on_read = [steps, reads, other = other_.pid()](pid_t pid) {
     if (pid == other && ++*reads == 3) steps->other.Notify();
   };
   Start();
   Open(keeper_);
-  steps->kept.WaitForNotification();
+  testing_support::Await(steps->kept, "the first process to be looked at");
   EXPECT_FALSE(processes_->StopReporting(absl::ZeroDuration())) << "one goes on";
   steps->go_on.Notify();
   EXPECT_TRUE(processes_->StopReporting(kLong));
-  while (!steps->other.HasBeenNotified()) {
+  const auto looked = [&] {
+    if (steps->other.HasBeenNotified()) return true;
     Open(other_);
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+    return false;
+  };
+  testing_support::Await(looked, "a whole look at the other process");
   EXPECT_EQ(Found(keeper_), 1);
   EXPECT_EQ(Found(other_), 0);
 }
 
-// The time between the open and the mapping is the program's, which may wait for a slow
-// file system there, or not get a processor. What counts is how far it has come.
-TEST_F(TranslatedProcessesTest, OneThatMapsLateIsFound) {
+// Between open and mmap the program may wait for a slow file system or for a processor.
+// Only its progress counts, not the time.
+TEST_F(TranslatedProcessesTest, AProcessThatMapsLateIsFound) {
   const auto steps = std::make_shared<Steps>();
   const auto reads = std::make_shared<std::atomic<int>>(0);
   shared_->is_mapped = false;
@@ -252,8 +256,8 @@ TEST_F(TranslatedProcessesTest, OneThatMapsLateIsFound) {
   shared_->on_found = [steps](pid_t) { NotifyOnce(&steps->other); };
   Start();
   Open(other_);
-  while (*reads < 2) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Seconds(1));
+  testing_support::Await([&] { return *reads >= 2; }, "two looks at the process");
+  absl::SleepFor(absl::Seconds(1));  // meanwhile nothing happens
   EXPECT_EQ(*reads, 2) << "nothing has changed";
   EXPECT_EQ(Found(other_), 0);
   shared_->is_mapped = true;
@@ -261,8 +265,8 @@ TEST_F(TranslatedProcessesTest, OneThatMapsLateIsFound) {
   EXPECT_TRUE(steps->other.WaitForNotificationWithTimeout(absl::Seconds(20)));
 }
 
-// One that runs and maps nothing is not looked at for ever.
-TEST_F(TranslatedProcessesTest, OneThatMapsNothingIsLeftAlone) {
+// A process that runs and maps nothing is not looked at for ever.
+TEST_F(TranslatedProcessesTest, AProcessThatMapsNothingIsLeftAlone) {
   const auto reads = std::make_shared<std::atomic<int>>(0);
   shared_->is_mapped = false;
   shared_->on_read = [reads, shared = shared_.get()](pid_t) {
@@ -272,14 +276,16 @@ TEST_F(TranslatedProcessesTest, OneThatMapsNothingIsLeftAlone) {
   Start();
   Open(other_);
   int before = -1;
-  while (before != *reads || before < 2) {
+  const auto left_alone = [&] {
     before = *reads;
-    absl::SleepFor(absl::Milliseconds(300));
-  }
+    absl::SleepFor(absl::Milliseconds(300));  // nothing happens for a while
+    return before >= 2 && before == *reads;
+  };
+  testing_support::Await(left_alone, "the last look at the process");
   EXPECT_EQ(Found(other_), 0);
 }
 
-TEST(ProcessCpuTest, OnlyOfAProcessThatIsThere) {
+TEST(ProcessCpuTest, IsKnownOnlyForAnExistingProcess) {
   const auto before = ProcessCpuNs(getpid());
   ASSERT_TRUE(before.has_value());
   const absl::Time begin = absl::Now();
@@ -307,13 +313,13 @@ TEST_F(TranslatedProcessesTest, LostOpensAreCountedAndAllProcessesLookedAt) {
   };
   Start();
   Notify(FAN_Q_OVERFLOW, 0);
-  both->keeper.WaitForNotification();
-  both->other.WaitForNotification();
+  testing_support::Await(both->keeper, "the first process to be found");
+  testing_support::Await(both->other, "the other process to be found");
   EXPECT_EQ(processes_->counts().opens_lost, 1u);
   EXPECT_EQ(processes_->counts().left_out, 0u);
 }
 
-// Also one right after a look at all, which has to wait.
+// Also a loss right after a look at all processes, when the next look has to wait.
 TEST_F(TranslatedProcessesTest, EachLossIsAnswered) {
   struct Looks {
     absl::Notification first, second;
@@ -326,9 +332,9 @@ TEST_F(TranslatedProcessesTest, EachLossIsAnswered) {
   };
   Start();
   Notify(FAN_Q_OVERFLOW, 0);
-  looks->first.WaitForNotification();
+  testing_support::Await(looks->first, "the first look at all processes");
   Notify(FAN_Q_OVERFLOW, 0);
-  looks->second.WaitForNotification();
+  testing_support::Await(looks->second, "the second look at all processes");
   EXPECT_EQ(processes_->counts().opens_lost, 2u);
 }
 

@@ -11,7 +11,7 @@ namespace rocattach {
 namespace {
 
 // A window of this process's first thread.
-Window WindowOf(uint32_t mode) {
+Window WindowInMode(uint32_t mode) {
   Window window;
   window.event.mode = mode;
   window.event.pid = window.event.tid = static_cast<uint32_t>(getpid());
@@ -26,14 +26,14 @@ WindowPolicyOptions Attaching() {
   return options;
 }
 
-// Whether the policy skips the window; reading the process is not expected.
+// True if the policy skips the window; it is not expected to read the process.
 bool Skips(const WindowPolicyOptions& options, Window* window) {
   return WindowPolicy(options).ShouldSkip(
       window, [] { FAIL() << "the event would have been enough"; });
 }
 
-TEST(WindowPolicy, AHeldWindowIsAttachedAt) {
-  Window window = WindowOf(ROCATTACH_WINDOW_HELD);
+TEST(WindowPolicy, AHeldWindowIsAttachedTo) {
+  Window window = WindowInMode(ROCATTACH_WINDOW_HELD);
   EXPECT_FALSE(Skips(Attaching(), &window));
   EXPECT_EQ(window.verdict, Verdict::kOpen);
   EXPECT_TRUE(WindowPolicy(Attaching()).AcceptFromEvent(window.event).has_value());
@@ -41,19 +41,19 @@ TEST(WindowPolicy, AHeldWindowIsAttachedAt) {
 
 TEST(WindowPolicy, ReportsOnlyWithoutAttachAndInADryRun) {
   WindowPolicyOptions options;
-  Window window = WindowOf(ROCATTACH_WINDOW_HELD);
+  Window window = WindowInMode(ROCATTACH_WINDOW_HELD);
   EXPECT_TRUE(Skips(options, &window));
   EXPECT_EQ(window.verdict, Verdict::kPassed);
   EXPECT_EQ(window.reason, "only watching; --auto attaches");
   options.attach = options.dry_run = true;
-  window = WindowOf(ROCATTACH_WINDOW_HELD);
+  window = WindowInMode(ROCATTACH_WINDOW_HELD);
   EXPECT_TRUE(Skips(options, &window));
   EXPECT_EQ(window.reason, "dry run: would attach");
   EXPECT_FALSE(WindowPolicy(options).attaches());
   EXPECT_FALSE(WindowPolicy(options).AcceptFromEvent(window.event).has_value());
 }
 
-TEST(WindowPolicy, TheModeDecidesWhatTheKernelHasDecided) {
+TEST(WindowPolicy, TheModeDeterminesTheVerdict) {
   const struct {
     uint32_t mode;
     Verdict verdict;
@@ -65,7 +65,7 @@ TEST(WindowPolicy, TheModeDecidesWhatTheKernelHasDecided) {
                 {ROCATTACH_WINDOW_UNSERVED, Verdict::kMissed},
                 {ROCATTACH_WINDOW_REPORTED, Verdict::kMissed}};
   for (const auto& c : kCases) {
-    Window window = WindowOf(c.mode);
+    Window window = WindowInMode(c.mode);
     EXPECT_TRUE(Skips(Attaching(), &window)) << c.mode;
     EXPECT_EQ(window.verdict, c.verdict) << c.mode;
     EXPECT_FALSE(window.reason.empty()) << c.mode;
@@ -75,7 +75,7 @@ TEST(WindowPolicy, TheModeDecidesWhatTheKernelHasDecided) {
 TEST(WindowPolicy, AFullServiceRefuses) {
   WindowPolicyOptions options = Attaching();
   options.full = [] { return std::string("no descriptors"); };
-  Window window = WindowOf(ROCATTACH_WINDOW_HELD);
+  Window window = WindowInMode(ROCATTACH_WINDOW_HELD);
   EXPECT_FALSE(WindowPolicy(options).AcceptFromEvent(window.event).has_value());
   EXPECT_TRUE(Skips(options, &window));
   EXPECT_EQ(window.verdict, Verdict::kRefused);
@@ -86,11 +86,11 @@ TEST(WindowPolicy, AFullServiceRefuses) {
 TEST(WindowPolicy, ReadsTheProcessOnlyIfARuleNeedsIt) {
   WindowPolicyOptions options = Attaching();
   options.rules.allow = {"trainer"};
-  Window window = WindowOf(ROCATTACH_WINDOW_HELD);
+  Window window = WindowInMode(ROCATTACH_WINDOW_HELD);
   EXPECT_FALSE(Skips(options, &window));
-  // The command line of this process is not in the event.
+  // The event does not contain the command line of this process.
   options.rules.allow = {"no-such-program"};
-  window = WindowOf(ROCATTACH_WINDOW_HELD);
+  window = WindowInMode(ROCATTACH_WINDOW_HELD);
   bool read = false;
   EXPECT_TRUE(WindowPolicy(options).ShouldSkip(&window, [&] { read = true; }));
   EXPECT_TRUE(read);

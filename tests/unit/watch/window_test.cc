@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "userspace/base/clock_ticks.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
 
-// An event of this process, as the kernel writes it.
+// An event of this process as the kernel side writes it.
 rocattach_event Event() {
   rocattach_event event = {};
   event.pid = event.tid = static_cast<uint32_t>(getpid());
@@ -27,7 +27,7 @@ TEST(ProcessOf, ALivingProcessIsDescribedByProc) {
   EXPECT_NE(info.executable, "");
 }
 
-// Nothing of the process that has the number now may be said of the one that had it.
+// Data of the process that now has the number must not be reported as the earlier's.
 TEST(ProcessOf, AnotherProcessWithItsNumberIsNotTaken) {
   rocattach_event event = Event();
   event.start_ns -= 10 * ClockTickNs();
@@ -40,14 +40,14 @@ TEST(ProcessOf, AnotherProcessWithItsNumberIsNotTaken) {
 
 TEST(ProcessOf, AProcessThatHasEndedIsDescribedByTheEvent) {
   rocattach_event event = Event();
-  event.pid = 1 << 22;  // the greatest number of a process is one less
+  event.pid = 1 << 22;  // one more than the highest possible process ID
   const ProcessInfo info = ProcessOf(event);
   EXPECT_EQ(info.id, ProcessIdOf(event));
   EXPECT_EQ(info.comm, "trainer");
   EXPECT_EQ(info.uid, 4321u);
 }
 
-// A name of 16 characters has no end of its own.
+// A name of 16 characters has no terminating zero.
 TEST(CommOf, ANameMayFillItsField) {
   rocattach_event event = {};
   memset(event.comm, 'x', sizeof(event.comm));

@@ -14,7 +14,7 @@ Watcher* running_watcher = nullptr;
 
 void OnSignal(int number, siginfo_t* info, void*) {
   if (running_watcher == nullptr) return;
-  // Ctrl-C on a terminal (SI_KERNEL) reaches a command by itself.
+  // The terminal sends Ctrl-C (SI_KERNEL) to the command as well.
   running_watcher->RequestStop(info->si_code == SI_KERNEL ? 0 : number);
 }
 

@@ -1,5 +1,5 @@
-// What programs that run a command, or record until they are stopped, have in common:
-// signals and exit statuses.
+// Signals and exit statuses, for programs that run a command or record until they are
+// stopped.
 #ifndef ROCATTACH_USERSPACE_CLI_COMMON_COMMAND_RUN_H_
 #define ROCATTACH_USERSPACE_CLI_COMMON_COMMAND_RUN_H_
 
@@ -8,11 +8,11 @@
 
 namespace rocattach {
 
-// The same as those of shells, env and nohup.
+// As used by shells, env and nohup.
 inline constexpr int kExitCannotExecute = 126;
 inline constexpr int kExitNoCommand = 127;
 
-// While it exists, SIGINT, SIGTERM and SIGHUP end the watcher's run. One at a time.
+// While it exists (at most one does), SIGINT, SIGTERM and SIGHUP end the watcher's run.
 class StopSignals {
  public:
   explicit StopSignals(Watcher* watcher);
@@ -21,18 +21,18 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
-// Ends the program with this status if processes keep threads of the run waiting:
-// nothing may be destroyed then. What is to be done before has to be done.
+// Ends the program with this status if processes keep threads of the run waiting, since
+// nothing may be destroyed then. All other work must be done before this call.
 void ExitIfKept(const Watcher& watcher, int status);
 
-// The same where that is known.
+// The same if threads are known to be kept waiting.
 [[noreturn]] void ExitWithKept(int status);
 
 // The exit status for a command that cannot be run, from exec's reason.
 int CommandExit(const absl::Status& status);
 
-// The command's own exit status as a shell has it (128 + signal if it was killed); 0 if
-// there was none, or it still runs.
+// The command's exit status as a shell reports it (128 + signal if it was killed); 0 if
+// there was no command, or it is still running.
 int ExitStatusOfCommand(const RunResult& result);
 
 }  // namespace rocattach

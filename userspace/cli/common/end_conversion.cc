@@ -20,44 +20,44 @@
 #include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/output_path.h"
+#include "userspace/record/recording_index.h"
 
 namespace rocattach {
 namespace {
 
 constexpr char kConverter[] = "rocattach";
-constexpr char kExtension[] = ".rwa";
-// Recordings that wait. Each is a path; far more than one service makes in a burst.
+// Maximum number of waiting recordings (paths): far more than a burst of a service.
 constexpr size_t kMostWaiting = 100'000;
 constexpr absl::Duration kLook = absl::Milliseconds(50);
 
-volatile sig_atomic_t g_signalled = 0;  // a signal handler has nothing else to write to
+volatile sig_atomic_t g_signalled = 0;  // a type that a signal handler may write
 
 void OnSignal(int) {
   g_signalled = 1;
 }
 
-// While it exists, the signals that stop the program are only noted.
-class NotedSignals {
+// While it exists, the signals that stop the program only set a flag.
+class ScopedSignalFlag {
  public:
-  NotedSignals() {
+  ScopedSignalFlag() {
     g_signalled = 0;
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;
     for (size_t i = 0; i < 3; ++i) sigaction(kNumbers[i], &action, &before_[i]);
   }
-  ~NotedSignals() {
+  ~ScopedSignalFlag() {
     for (size_t i = 0; i < 3; ++i) sigaction(kNumbers[i], &before_[i], nullptr);
   }
-  NotedSignals(const NotedSignals&) = delete;
-  NotedSignals& operator=(const NotedSignals&) = delete;
+  ScopedSignalFlag(const ScopedSignalFlag&) = delete;
+  ScopedSignalFlag& operator=(const ScopedSignalFlag&) = delete;
 
  private:
   static constexpr int kNumbers[3] = {SIGINT, SIGTERM, SIGHUP};
   struct sigaction before_[3];
 };
 
-// A group of its own: Ctrl-C ends the recording first, and then the conversion with it.
+// In a process group of its own: Ctrl-C ends the recording first, then the conversion.
 absl::StatusOr<pid_t> Spawn(const std::string& program,
                             const std::vector<std::string>& command) {
   std::vector<char*> argv;
@@ -109,7 +109,8 @@ absl::StatusOr<std::unique_ptr<EndConversion>> EndConversion::Start(
   options.formats = watch->formats;
   options.directory = watcher.output_directory;
   if (!watcher.output_file.empty()) {
-    options.file = std::string(absl::StripSuffix(watcher.output_file, kExtension));
+    options.file =
+        std::string(absl::StripSuffix(watcher.output_file, kRecordingExtension));
   }
   const bool shared = !NamesOneFilePerProcess(watcher.output_file);
   std::unique_ptr<EndConversion> conversion(
@@ -168,7 +169,7 @@ std::vector<std::string> EndConversion::CommandOf(const Job& job) const {
   if (job.follow) {
     command.push_back("--when-ended");
   } else {
-    const std::string stem(absl::StripSuffix(job.recording, kExtension));
+    const std::string stem(absl::StripSuffix(job.recording, kRecordingExtension));
     const size_t slash = stem.rfind('/');
     directory = slash == std::string::npos ? "." : stem.substr(0, slash);
     file = slash == std::string::npos ? stem : stem.substr(slash + 1);
@@ -192,7 +193,7 @@ int EndConversion::Run(const Job& job) {
     if (stop_) kill(child_, SIGTERM);
   }
   siginfo_t info = {};
-  // Reaped only once nobody can send it a signal any more.
+  // Do not reap it yet: until child_ is reset, other threads may send it a signal.
   while (waitid(P_PID, static_cast<id_t>(*child), &info, WEXITED | WNOWAIT) != 0) {
     if (errno != EINTR) break;
   }
@@ -235,7 +236,7 @@ void EndConversion::Work() {
 }
 
 absl::Status EndConversion::Finish() {
-  NotedSignals signals;
+  ScopedSignalFlag signals;
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(this, &EndConversion::Idle), kLook)) {
     if (g_signalled == 0 || stop_) continue;

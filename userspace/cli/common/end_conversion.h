@@ -1,9 +1,9 @@
-// Conversion while a recording is made: each process's records as soon as it has ended.
+// Conversion during a recording: each process's records as soon as it has ended.
 //
-// `rocattach convert` does it, in a process of its own: what it reads comes from
-// targets, and whatever becomes of it, the service goes on, and the recording is whole.
-// It has no privilege but to write into the output directory, a low priority, and is
-// what the kernel kills first when memory runs out. There is one at a time.
+// `rocattach convert` runs in a process of its own, because its input comes from
+// targets: if it fails, the service continues, and the recording stays complete. The
+// process has a low priority and no privilege but to write to the output directory, and
+// the kernel kills it first when memory runs out. One conversion runs at a time.
 #ifndef ROCATTACH_USERSPACE_CLI_COMMON_END_CONVERSION_H_
 #define ROCATTACH_USERSPACE_CLI_COMMON_END_CONVERSION_H_
 
@@ -30,32 +30,32 @@ struct EndConversionOptions {
   const char* program = "";  // for messages
   LogFormat log_format = LogFormat::kText;
   std::vector<std::string> formats;
-  // Names of outputs where all processes share a recording; with keys.
+  // Names of the outputs if all processes share a recording; may contain keys.
   std::string directory;
   std::string file = "%hostname%/%pid%";
 };
 
 class EndConversion {
  public:
-  // What `watch` requests; null if it requests none. Complete recordings are passed to
-  // it from now on. Fails if `rocattach` is not beside this program.
+  // Creates the conversion that `watch` requests (null: none), which gets all complete
+  // recordings from now on. Fails if `rocattach` is not in this program's directory.
   static absl::StatusOr<std::unique_ptr<EndConversion>> Start(const char* program,
                                                               WatchArguments* watch);
-  // Ends a conversion that still runs: its outputs stay partial.
+  // Ends a conversion that is still running: its outputs stay partial.
   ~EndConversion();
 
-  // The recording has begun.
+  // Call when the recording has begun.
   void Begin(const Watcher& watcher);
 
-  // After the end of all recordings: waits for the conversions. A signal that would
-  // stop the program ends them early. An error if something is missing; it has been
-  // said.
+  // Call after the end of all recordings: waits for the conversions. A signal that
+  // would stop the program ends them early. Returns an error if an output is missing,
+  // which has been reported.
   absl::Status Finish();
 
  private:
   struct Job {
     std::string recording;
-    bool follow = false;  // it is being made
+    bool follow = false;  // the recording is still being made
   };
 
   EndConversion(EndConversionOptions options, std::string converter, bool shared);
@@ -65,7 +65,7 @@ class EndConversion {
   int Run(const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<std::string> CommandOf(const Job& job) const;
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // To standard error.
+  // Logs to standard error.
   void Say(LogLevel level, absl::string_view event, std::string message) const;
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_ || (jobs_.empty() && !working_);
@@ -85,7 +85,7 @@ class EndConversion {
   pid_t child_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string first_failed_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // starts the processes: they end with it
+  std::thread thread_;  // starts the conversions; they get SIGTERM when it ends
 };
 
 }  // namespace rocattach

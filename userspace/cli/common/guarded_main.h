@@ -7,9 +7,9 @@
 
 namespace rocattach {
 
-// Runs `run`. Our own code throws nothing; what a library throws (no memory, above all)
-// ends the program with its message and the exit status `failure`, and destructors have
-// released whatever was held.
+// Runs `run`. Our own code throws nothing; an exception from a library (above all, out
+// of memory) ends the program with its message and the exit status `failure`, after
+// destructors have released all resources.
 inline int GuardedMain(const char* program, int failure, int (*run)(int, char**),
                        int argc, char** argv) {
   try {

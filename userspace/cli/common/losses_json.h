@@ -1,4 +1,4 @@
-// What is missing of a process, for --json.
+// The lost records of a process by reason, for --json.
 #ifndef ROCATTACH_USERSPACE_CLI_COMMON_LOSSES_JSON_H_
 #define ROCATTACH_USERSPACE_CLI_COMMON_LOSSES_JSON_H_
 

@@ -19,11 +19,11 @@
 namespace rocattach {
 namespace {
 
-// In the child: the parent, and where it waits for a status.
+// In the child: the parent, and the pipe in which it waits for a status.
 pid_t parent = 0;
 int parent_fd = -1;
 
-// Those that ask a program for something. Others have their usual effect on both.
+// Signals that are forwarded: requests to a program. Others have their usual effect.
 sigset_t PassedOn() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -33,11 +33,11 @@ sigset_t PassedOn() {
   return signals;
 }
 
-// As the child has ended.
+// Ends as the child did: returns its exit status, or raises the signal that killed it.
 int EndAs(int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int number = WTERMSIG(status);
-  // It has left a core file, if one is wanted.
+  // No second core file: the child has left one, if enabled.
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   signal(number, SIG_DFL);
   sigset_t only;
@@ -51,7 +51,7 @@ int EndAs(int status) {
 void PassOn(int signals, pid_t child) {
   signalfd_siginfo info;
   if (read(signals, &info, sizeof(info)) != sizeof(info)) return;
-  // A terminal sends its signals to both.
+  // A terminal sends its signals to both processes.
   if (info.ssi_code == SI_KERNEL || info.ssi_signo == SIGCHLD) return;
   kill(child, static_cast<int>(info.ssi_signo));
 }
@@ -67,7 +67,7 @@ int WaitFor(pid_t child, int signals, int told) {
     if (fds[0].revents != 0) PassOn(signals, child);
     int ended = 0;
     if (waitpid(child, &ended, WNOHANG) == child) return EndAs(ended);
-    // The end of the pipe comes just before the end of the child.
+    // The pipe is closed just before the child ends.
     if (fds[1].revents != 0 && waitpid(child, &ended, 0) == child) return EndAs(ended);
   }
 }
@@ -82,7 +82,7 @@ int RunBelowParent(absl::FunctionRef<int()> run) {
   sigaddset(&waited_for, SIGCHLD);
   sigprocmask(SIG_BLOCK, &waited_for, &before);
   const pid_t self = getpid();
-  fflush(nullptr);  // or both would write it
+  fflush(nullptr);  // otherwise both processes would write it
   const pid_t child = fork();
   if (child > 0) {
     tell.reset();
@@ -97,17 +97,17 @@ int RunBelowParent(absl::FunctionRef<int()> run) {
     parent = self;
     parent_fd = tell.release();
   }
-  // Without a child it runs here, and may not be able to end.
+  // If fork() failed, `run` runs here, and this process may be unable to end.
   return run();
 }
 
 void EndParent(int status) {
   if (parent == 0) return;
-  // The output belongs to whoever reads it, and waits for its end.
+  // A reader of the output may wait until it is closed.
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(fd);
   const int32_t told = status;
   (void)!write(parent_fd, &told, sizeof(told));
-  // Threads that do not end keep the files of the process open.
+  // Threads that do not end would keep the files of the process open.
   close_range(STDERR_FILENO + 1, ~0U, 0);
 }
 

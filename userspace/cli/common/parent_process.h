@@ -1,4 +1,4 @@
-// A parent for a service, which can end although the service cannot.
+// A parent process for a service, which can end even if the service cannot.
 #ifndef ROCATTACH_USERSPACE_CLI_COMMON_PARENT_PROCESS_H_
 #define ROCATTACH_USERSPACE_CLI_COMMON_PARENT_PROCESS_H_
 
@@ -9,21 +9,21 @@
 namespace rocattach {
 
 // Some waits cannot be ended, not even by SIGKILL: a page fault in memory in which a hole
-// is being punched lasts as long as the process that punches it likes, and that is the
-// attacker. A process that has a thread in one does not end, and whoever waits for it
-// (systemd, a shell, a script) waits as well. So the service runs in a child:
-// 1. The parent passes on the signals that it is sent, and ends as the child has ended.
-// 2. A child that cannot end says so (EndParent), and leaves nothing open.
-// 3. Without its parent the child is killed, too.
+// is being punched lasts as long as the punching process chooses, which may be an
+// attacker's. A process with a thread in such a wait does not end, and whatever waits
+// for it (systemd, a shell, a script) hangs as well. So the service runs in a child:
+// 1. The parent forwards the signals that it gets, and ends in the way the child ends.
+// 2. A child that cannot end says so (EndParent), and closes all of its files.
+// 3. If the parent ends, the child is killed.
 //
-// Returns what `run` returns, in both processes: the parent in place of the child.
+// Returns the result of `run` in both processes; in the parent, it is the child's.
 int RunBelowParent(absl::FunctionRef<int()> run);
 
-// In the child, which is about to end with _exit(), but may not: the parent ends with
-// this status now, and all files are closed. Elsewhere: no effect.
+// In a child that is about to call _exit() but may be unable to end: makes the parent
+// end with this status now, and closes all files. In other processes: no effect.
 void EndParent(int status);
 
-// What others know as the process of the service: the parent, or this process.
+// The process that others know as the service: the parent, or else this process.
 pid_t MainProcess();
 
 }  // namespace rocattach

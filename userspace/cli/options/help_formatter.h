@@ -1,4 +1,4 @@
-// How help shows options: one line each for readers that are programs, paragraphs of the
+// Layout of options in help: one line each for programs that read it, paragraphs of the
 // terminal's width for people, and values in words.
 #ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_HELP_FORMATTER_H_
 #define ROCATTACH_USERSPACE_CLI_OPTIONS_HELP_FORMATTER_H_
@@ -11,8 +11,8 @@
 
 namespace rocattach {
 
-// How wide help may be: the terminal's width up to 100 columns if standard output is
-// one; else 0, and descriptions are not broken.
+// Width of help: the terminal's width, up to 100 columns, if standard output is a
+// terminal; else 0, and descriptions are not broken.
 size_t HelpWidth();
 
 // `text` in lines of at most `width` columns that follow a margin of `indent` columns,
@@ -25,7 +25,7 @@ class HelpFormatter : public CLI::Formatter {
 
   // "  --threads N                 Attach windows … (1 to 1024; default: 64)".
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
-  // What follows the name: " N", " {auto,sdk,hsa}", " NAME…".
+  // The text after the name: " N", " {auto,sdk,hsa}", " NAME…".
   std::string make_option_opts(const CLI::Option* option) const override;
   std::string make_option_desc(const CLI::Option* option) const override;
   std::string make_subcommand(const CLI::App* command) const override;

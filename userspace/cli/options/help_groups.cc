@@ -13,12 +13,12 @@ namespace {
 
 constexpr const char* kGroups[] = {kWatchGroup,   kRecordGroup, kCounterGroup,
                                    kSessionGroup, kOutputGroup, kLimitGroup};
-// Where --help and --version are.
+// The group of --help and --version.
 constexpr char kOtherGroup[] = "Other";
 
 class TwoLengths : public HelpFormatter {
  public:
-  // `column` as of the formatter that this one replaces.
+  // `column`: that of the formatter that this one replaces.
   TwoLengths(std::set<const CLI::Option*> everyday, size_t column)
       : everyday_(std::move(everyday)) {
     column_width(column);

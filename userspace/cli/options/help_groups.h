@@ -23,8 +23,8 @@ inline constexpr char kLimitGroup[] = "Limits";
 // Puts the options that are added from now on into the group.
 void StartGroup(CLI::App* app, const char* group);
 
-// Call when all options are there: adds --help-all, and leaves all options but those in
-// `everyday` out of --help.
+// Call after all options have been added: adds --help-all, and limits --help to the
+// options in `everyday`.
 void ShortenHelp(CLI::App* app, const std::vector<std::string>& everyday);
 
 }  // namespace rocattach

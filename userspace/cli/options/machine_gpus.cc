@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/base/folder.h"
 #include "userspace/base/gpu_models.h"
 
 namespace rocattach {
@@ -23,7 +22,7 @@ struct Gpu {
   uint32_t device_id = 0;  // 0: not known
 };
 
-// Of a node's properties; without a version it is not a GPU.
+// Parses a node's properties; a node without a target version is not a GPU.
 Gpu ParseProperties(const std::string& properties) {
   Gpu gpu;
   for (absl::string_view line : absl::StrSplit(properties, '\n')) {

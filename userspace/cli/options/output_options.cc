@@ -19,7 +19,7 @@
 namespace rocattach {
 namespace {
 
-// Each file repeats what is known of all processes.
+// Lower limit: each file repeats the data known of all processes.
 constexpr uint64_t kLeastFileBytes = 64 << 10;
 
 }  // namespace
@@ -127,7 +127,7 @@ absl::Status InterpretRotation(WatchArguments* args) {
   return absl::OkStatus();
 }
 
-// What is not recorded in a file cannot be converted.
+// A conversion needs a recording in a file.
 absl::Status CheckConversion(const WatchArguments& args) {
   if (args.formats.empty()) return absl::OkStatus();
   const WatcherOptions& watcher = args.watcher;

@@ -1,4 +1,4 @@
-// What is written and where: names, rotation, conversion, messages.
+// Options of the output: names, rotation, conversion, messages.
 #ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_OUTPUT_OPTIONS_H_
 #define ROCATTACH_USERSPACE_CLI_OPTIONS_OUTPUT_OPTIONS_H_
 
@@ -19,8 +19,8 @@ void AddLogFormat(CLI::App* app, WatchArguments* args);
 // INVALID_ARGUMENT if a recording is to be written to a terminal.
 absl::Status CheckOutput(const WatcherOptions& watcher);
 
-// Fills in `args->watcher.rotation`. INVALID_ARGUMENT if it is out of range, or does not
-// go with the other options of the output.
+// Fills in `args->watcher.rotation`. INVALID_ARGUMENT if it is out of range, or cannot
+// be combined with the other options of the output.
 absl::Status InterpretRotation(WatchArguments* args);
 
 // INVALID_ARGUMENT if there will be no recording that --output-format could convert.

@@ -23,12 +23,12 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kMostPasswdBytes = 1 << 20;
-// Those of rocattach, which users take for words of rocattach-watch.
+// Commands of rocattach that users mistake for words of rocattach-watch.
 constexpr const char* kClientCommands[] = {"attach",  "profile",  "report",  "dump",
                                            "recover", "counters", "session", "doctor"};
 
-// -p with process IDs: only these, which run already. They are entered now, or at their
-// first hsa_init.
+// -p with process IDs selects only these processes, which run already. They are entered
+// now, or at their first hsa_init.
 absl::Status SelectRunning(const std::vector<pid_t>& pids, WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
   if (!args->command.empty()) {
@@ -62,9 +62,9 @@ absl::Status SelectRunning(const std::vector<pid_t>& pids, WatchArguments* args)
   return absl::OkStatus();
 }
 
-// The kernel knows an executable by its real path: one that goes through a link, or begins
-// in the working directory, is looked for under both. Without this, --deny would deny
-// nothing.
+// The kernel knows an executable by its real path, so a path that has a link in it, or
+// is relative to the working directory, is matched in both forms. Otherwise --deny with
+// such a path would deny nothing.
 void AddRealPaths(std::vector<std::string>* globs) {
   for (size_t i = 0, given = globs->size(); i < given; ++i) {
     std::error_code missing;
@@ -127,7 +127,7 @@ absl::Status InterpretSelection(WatchArguments* args) {
 
 absl::Status CheckMeaning(const CLI::App& app, const WatchArguments& args) {
   const std::string& word = args.command.front();
-  // Behind "--" stands a command, whatever its name.
+  // After "--" there is always a command, whatever its name.
   const std::vector<std::string>& words = args.watcher.recorder_arguments;
   if (std::find(words.begin(), words.end(), "--") != words.end()) {
     return absl::OkStatus();

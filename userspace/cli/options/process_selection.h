@@ -1,4 +1,4 @@
-// Which processes the command line of rocattach-watch selects.
+// The processes that the command line of rocattach-watch selects.
 #ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_PROCESS_SELECTION_H_
 #define ROCATTACH_USERSPACE_CLI_OPTIONS_PROCESS_SELECTION_H_
 
@@ -16,11 +16,11 @@ namespace rocattach {
 absl::StatusOr<uid_t> ParseUser(const std::string& user);
 
 // Fills in `args->watcher` from -p, -n, --uid and the options that exclude each other.
-// A name behind -p is the old spelling of -n, for which there is a warning.
+// A name after -p is the old spelling of -n, and causes a warning.
 absl::Status InterpretSelection(WatchArguments* args);
 
-// The error if the first word of the command, which does not exist, was meant as an
-// option or as a command of rocattach: "auto", "report". OK if it was not.
+// For a command that does not exist: an error if its first word was meant as an option
+// or as a command of rocattach, such as "auto" or "report"; else OK.
 absl::Status CheckMeaning(const CLI::App& app, const WatchArguments& args);
 
 }  // namespace rocattach

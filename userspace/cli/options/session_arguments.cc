@@ -19,7 +19,7 @@
 namespace rocattach {
 namespace {
 
-// What the options and the input file say together.
+// The combination of the options and the input file.
 struct Collected {
   CounterOptions counters;
   bool keep_groups = false;
@@ -27,7 +27,7 @@ struct Collected {
   Selection selection;
   std::vector<CollectionPeriod> periods;
   std::set<TraceDomain> api_domains;
-  std::set<TraceDomain> implied_domains;  // some of which may be in the former too
+  std::set<TraceDomain> implied_domains;  // may overlap with api_domains
   bool kernel_trace = false;
 
   bool dispatch_filters() const {
@@ -36,14 +36,14 @@ struct Collected {
   }
 };
 
-// rocprofv3's names.
+// Adds a trace by the name that rocprofv3 has for it.
 void AddTrace(const std::string& name, Collected* collected,
               std::vector<std::string>* ignored) {
   if (name == "sys_trace" || name == "runtime_trace") {
     collected->kernel_trace = true;
-    // Recorded wherever dispatches are.
+    // Copies are recorded wherever dispatches are.
     collected->api_domains.insert(TraceDomain::kMemoryCopies);
-    // Nobody has named these: a process that cannot give one is recorded without it.
+    // Only implied: a process that cannot provide one is recorded without it.
     collected->implied_domains.insert(
         {TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kMemoryAllocations,
          TraceDomain::kScratchMemory, TraceDomain::kRcclApi});
@@ -64,7 +64,7 @@ void AddTrace(const std::string& name, Collected* collected,
     collected->api_domains.insert(TraceDomain::kRcclApi);
   } else if (name == "kernel_trace") {
     collected->kernel_trace = true;
-  } else if (name != "stats") {  // the report has them
+  } else if (name != "stats") {  // reports have statistics anyway
     ignored->push_back(name);
   }
 }
@@ -175,7 +175,7 @@ absl::StatusOr<const ArchitectureCounters*> Named(const CounterCatalog& catalog,
                    absl::StrJoin(catalog.Architectures(), ", ")));
 }
 
-// Where sets and blocks, which differ by architecture, are looked up.
+// The architecture of the GPUs present, to look up sets and blocks, which depend on it.
 absl::StatusOr<const ArchitectureCounters*> OnlyArchitecture(
     const CounterCatalog& catalog, const KnownArchitectures& architectures) {
   ASSIGN_OR_RETURN(const std::vector<std::string> present, architectures());
@@ -215,7 +215,7 @@ absl::StatusOr<std::vector<CounterNames>> Groups(
   return groups;
 }
 
-// What no GPU can hold in one pass is refused now, not process by process.
+// Refuses counters that no GPU can measure in one pass here, not process by process.
 absl::Status CheckSinglePass(const FilterSpec& spec, const std::string& architecture,
                              const KnownArchitectures& architectures,
                              const CounterCatalog& catalog) {
@@ -247,7 +247,7 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
   FilterSpec spec;
   ASSIGN_OR_RETURN(spec.counters, Groups(collected.counters, args.architecture,
                                          architectures, catalog));
-  // What --pmc names must be there; what sets and blocks contain, if it is.
+  // Counters named by --pmc are required; those of sets and blocks are optional.
   CounterNames named;
   for (const auto& words : collected.counters.pmc) {
     for (const std::string& word : words) {
@@ -329,8 +329,8 @@ absl::Status AddTraces(const SessionArguments& args, const Collected& collected,
   return absl::OkStatus();
 }
 
-// A filter that applies to nothing is an error on the command line, and reported as
-// ignored in a file.
+// A filter that applies to nothing is an error on the command line; in a file, it is
+// reported as ignored.
 absl::Status CheckFilters(const SessionArguments& args, const Collected& collected,
                           SessionSpec* session) {
   bool of_dispatches = false, of_gpus = false;

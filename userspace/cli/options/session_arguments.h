@@ -1,4 +1,4 @@
-// The options that define what a session collects: of rocattach-watch and of
+// The options that define what a session collects, for rocattach-watch and for
 // `rocattach session start`.
 #ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_SESSION_ARGUMENTS_H_
 #define ROCATTACH_USERSPACE_CLI_OPTIONS_SESSION_ARGUMENTS_H_
@@ -25,7 +25,7 @@ constexpr int64_t kMaxDurationMsec = 31'536'000'000;  // a year
 struct SessionArguments {
   std::vector<std::vector<std::string>> pmc;
   std::vector<std::string> sets, blocks;
-  std::string architecture;  // where names are looked up; empty: wherever they are
+  std::string architecture;  // names are looked up in it; empty: in any that has them
   std::string input;
   std::vector<std::string> extra_counters;  // files
   bool single_pass = false;
@@ -41,13 +41,13 @@ struct SessionArguments {
   bool hsa_trace = false, hip_trace = false, marker_trace = false;
   bool memory_allocation_trace = false, scratch_memory_trace = false;
   bool rccl_trace = false;
-  bool api_arguments = false;                     // of calls that are recorded
-  bool sys_trace = false, runtime_trace = false;  // several of these at once
-  bool stats = false;                             // changes nothing
+  bool api_arguments = false;                     // record the arguments of calls
+  bool sys_trace = false, runtime_trace = false;  // several traces at once
+  bool stats = false;                             // has no effect
   std::vector<std::string> api_functions;
 };
 
-// A file with counters, as it was read.
+// A file with counters, and its contents.
 struct CounterText {
   std::string name, text;
 };
@@ -61,24 +61,24 @@ struct SessionSpec {
   std::vector<std::string> ignored;  // keys of the input file that have no effect here
 };
 
-// Architectures of the GPUs that will be measured, as far as known. Called only if
-// needed.
+// Returns the architectures of the GPUs that will be measured, as far as known. Called
+// only if needed.
 using KnownArchitectures = std::function<absl::StatusOr<std::vector<std::string>>()>;
 
 void AddSessionOptions(CLI::App* app, SessionArguments* arguments);
 
-// Reads the files that are named and checks every name against the catalog, to which it
-// adds what the files define. Errors say which option or key is wrong. Jobs of an input
-// file with different filters or periods take a run each: there is one SessionSpec for
-// each run, in the file's order, and at least one.
+// Reads the named files and checks every name against the catalog, to which it adds the
+// definitions in the files. Errors name the wrong option or key. Jobs of an input file
+// with different filters or periods need a run each: there is one SessionSpec for each
+// run, in the file's order, and at least one.
 absl::StatusOr<std::vector<SessionSpec>> InterpretRuns(
     const SessionArguments& arguments, const KnownArchitectures& architectures,
     CounterCatalog* catalog);
 
-// The error if the jobs need several runs where only one is possible.
+// The error for jobs that need several runs where only one is possible.
 absl::Status MoreThanOneRun(const std::string& input);
 
-// The same for one run; jobs that take more are an error.
+// The same for one run; jobs that need more are an error.
 absl::StatusOr<SessionSpec> InterpretSession(const SessionArguments& arguments,
                                              const KnownArchitectures& architectures,
                                              CounterCatalog* catalog);

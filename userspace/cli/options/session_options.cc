@@ -1,4 +1,4 @@
-// The options themselves; what they mean: session_arguments.cc.
+// The definitions of the options; session_arguments.cc interprets them.
 #include <CLI/CLI.hpp>
 
 #include "userspace/cli/options/help_groups.h"

@@ -117,7 +117,7 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
 }
 
-// Where names of pods and jobs come from.
+// Options for the sources of pod and job names.
 void AddWorkloads(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kOutputGroup);
   WorkloadSources& sources = args->watcher.workload_sources;
@@ -148,7 +148,7 @@ absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
       args->profile_push.empty()) {
     for (const char* option :
          {"--metrics-counters", "--metrics-kernels", "--metrics-series"}) {
-      // rocattach's commands do not have them.
+      // rocattach's commands do not have these options.
       const CLI::Option* known = app.get_option_no_throw(option);
       if (known == nullptr || known->count() == 0) continue;
       return absl::InvalidArgumentError(absl::StrCat(
@@ -172,7 +172,7 @@ void InterpretWorkloads(WatchArguments* args) {
     args->watcher.workload_sources.pod_resources = args->pod_resources;
     args->watcher.workload_sources.pod_resources_optional = false;
   }
-  // Its neighbour has the files of processes.
+  // The directory of the topology also has the files of processes.
   const absl::string_view topology = args->watcher.sdk_search.topology;
   if (absl::string_view kfd = topology; absl::ConsumeSuffix(&kfd, "/topology")) {
     args->watcher.gpu_roots.kfd = std::string(kfd);

@@ -7,14 +7,14 @@
 
 namespace rocattach {
 
-// Adds what is served and pushed, after --auto has been added.
+// Adds the options for metrics and profiles. Call after --auto has been added.
 void AddMetrics(CLI::App* app, WatchArguments* args);
 
-// Adds where names of pods and jobs come from.
+// Adds the options for the sources of pod and job names.
 void AddWorkloads(CLI::App* app, WatchArguments* args);
 
-// Fills in what `args->watcher` serves and pushes. INVALID_ARGUMENT for an address that
-// cannot be used, or an option without one that it needs.
+// Fills in the settings for metrics and profiles in `args->watcher`. INVALID_ARGUMENT
+// for an unusable address, or an option without another one that it needs.
 absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args);
 
 // Fills in `args->watcher.workload_sources` and `gpu_roots`.

@@ -1,4 +1,4 @@
-// Errors of the command line, in the same words for all programs.
+// Command-line errors, worded the same for all programs.
 #ifndef ROCATTACH_USERSPACE_CLI_OPTIONS_USAGE_ERROR_H_
 #define ROCATTACH_USERSPACE_CLI_OPTIONS_USAGE_ERROR_H_
 
@@ -11,12 +11,12 @@ class Error;
 
 namespace rocattach {
 
-// For CLI::App::failure_message: the program's name, what is wrong, and where the help
-// is. A command that does not exist is named, with similar ones that do.
+// For CLI::App::failure_message: the program's name, the error, and where to find help.
+// For a command that does not exist, names it and similar ones that do.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
-// Lets the last one win where an option that takes one value is given several times, so
-// that scripts can put their own values first. Call when all options are there.
+// Makes the last value win if an option with a single value is given several times, so
+// that scripts can put their own values first. Call after all options have been added.
 void LastValueWins(CLI::App* app);
 
 }  // namespace rocattach

@@ -8,7 +8,6 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/cli/options/help_groups.h"
-#include "userspace/cli/options/limit_options.h"
 #include "userspace/cli/options/machine_gpus.h"
 #include "userspace/cli/options/output_options.h"
 #include "userspace/cli/options/process_options.h"
@@ -44,7 +43,7 @@ constexpr char kExamples[] =
     "error, 3 if rocattach-watch could not start. 'rocattach doctor' shows what is "
     "missing.";
 
-// What --help shows; the rest is for --help-all.
+// The options that --help shows; the rest is for --help-all.
 const char* const kEveryday[] = {"--auto",
                                  "--dry-run",
                                  "--attach-running",
@@ -105,7 +104,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   AddTopology(app, args);
 }
 
-// Whether the option exists and was given.
+// True if the option exists and was given.
 bool IsGiven(const CLI::App& app, const char* name) {
   const CLI::Option* option = app.get_option_no_throw(name);
   return option != nullptr && option->count() > 0;
@@ -129,7 +128,7 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
   watcher.recorder_arguments.assign(argv, argv + argc);
 }
 
-// Options that mean nothing where processes are only reported.
+// Rejects options that have no meaning if processes are only reported.
 absl::Status CheckAuto(const CLI::App& app, const WatcherOptions& watcher) {
   if (watcher.attach) return absl::OkStatus();
   for (const char* option :
@@ -227,7 +226,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   Interpret(app, argc, argv, args);
   RETURN_IF_ERROR(CheckAuto(app, args->watcher));
   RETURN_IF_ERROR(InterpretSelection(args));
-  TakeDirectory(&args->watcher.output_directory, &args->watcher.output_file);
+  SplitOffDirectory(&args->watcher.output_directory, &args->watcher.output_file);
   RETURN_IF_ERROR(CheckOutput(args->watcher));
   RETURN_IF_ERROR(InterpretRotation(args));
   RETURN_IF_ERROR(InterpretMetrics(app, args));

@@ -26,11 +26,11 @@ struct WatchArguments {
   LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool no_recording = false;
-  std::string rotate_age;            // as it was given
+  std::string rotate_age;            // --rotate-age, as text
   std::vector<std::string> formats;  // to convert to when a process ends
   std::vector<std::string> command;
   std::vector<std::string> processes;  // -p: process IDs, or globs in the old spelling
-  std::vector<ProcessId> named;        // those of them that are process IDs
+  std::vector<ProcessId> named;        // the process IDs among them
   std::string cgroup;                  // --cgroup: a directory or a group's path
   std::string user;                    // --uid: a number or a name
   std::string hold_mode = "yielding";
@@ -44,28 +44,28 @@ struct WatchArguments {
   std::string profile_push;  // --profile-push; empty: not given
   double profile_push_seconds = 60;
   SessionArguments session;
-  // What each run of the command collects; the first is in `watcher` already. More than
-  // one only with a command, and an input file whose jobs have different filters.
+  // One session for each run of the command; the first is also in `watcher`. There are
+  // several only with a command and an input file whose jobs have different filters.
   std::vector<SessionRequest> runs;
   std::string socket = kDefaultControlSocket;
-  bool socket_named = false;   // by the option: it must be possible then
-  bool socket_wanted = false;  // there is one if possible
+  bool socket_named = false;   // --socket was given: creating it must succeed
+  bool socket_wanted = false;  // create one if possible
 };
 
 // Adds all options; they write into `arguments`, which must outlive the parsing.
 void AddWatchOptions(CLI::App* app, WatchArguments* arguments);
 
-// Of these, the options that also `rocattach attach` has: what is recorded and where,
+// Adds the subset that `rocattach attach` has too: what is recorded and where,
 // and how processes are entered.
 void AddRecordingOptions(CLI::App* app, WatchArguments* arguments);
 
-// And those of `rocattach profile`, which says in its own way what is recorded and
-// where.
+// Adds the subset for `rocattach profile`, which has options of its own for what is
+// recorded and where.
 void AddProfileEntryOptions(CLI::App* app, WatchArguments* arguments);
 
-// After the parsing: fills in `arguments->watcher`. Checks what is to be measured and
-// the command before any process is touched. The code of an error is NOT_FOUND or
-// PERMISSION_DENIED if the command cannot be run, else INVALID_ARGUMENT.
+// Call after parsing: fills in `arguments->watcher`. Checks what is to be measured and
+// the command before any process is touched. An error is NOT_FOUND or PERMISSION_DENIED
+// if the command cannot be run, else INVALID_ARGUMENT.
 absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
                                      WatchArguments* arguments);
 

@@ -1,4 +1,4 @@
-// What `rocattach convert` says: progress on a terminal, damage, results.
+// Messages of `rocattach convert`: progress on a terminal, damage, results.
 #ifndef ROCATTACH_USERSPACE_CLI_TERMINAL_CONVERT_CONSOLE_H_
 #define ROCATTACH_USERSPACE_CLI_TERMINAL_CONVERT_CONSOLE_H_
 
@@ -11,8 +11,8 @@
 
 namespace rocattach {
 
-// One line on standard error that is rewritten some times a second. Nothing without a
-// terminal.
+// A progress line on standard error, rewritten several times a second. No output
+// without a terminal.
 class ConvertProgress {
  public:
   // `paths`: the inputs. Their size is known unless one is a pipe.
@@ -36,8 +36,8 @@ class ConvertProgress {
   bool visible_ = false;
 };
 
-// What is missing from an input, as clauses for users; empty: nothing. `before` and
-// `after`: the statistics around its reading.
+// The losses of an input, as clauses for users; empty: none. `before` and `after`: the
+// statistics before and after it was read.
 std::vector<std::string> MissingFromInput(const ReadStats& before,
                                           const ReadStats& after);
 

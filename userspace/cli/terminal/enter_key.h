@@ -6,14 +6,14 @@ namespace rocattach {
 
 class EnterKey {
  public:
-  // Looks at standard input, if `wanted` and it is a terminal.
+  // Watches standard input, if `wanted` and it is a terminal.
   explicit EnterKey(bool wanted);
 
   bool watching() const { return watching_; }
 
-  // True if a line was entered since the last call; waits for one for at most
-  // `timeout_msec`. A command in the background leaves the terminal alone: reading
-  // would stop it. Signals end the wait.
+  // True if a line was entered since the last call; waits up to `timeout_msec` for one.
+  // In the background the terminal is not read, because that would stop the process.
+  // Signals end the wait.
   bool Pressed(int timeout_msec);
 
  private:

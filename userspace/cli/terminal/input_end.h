@@ -1,4 +1,4 @@
-// The end of standard input, for programs that are run by another one.
+// Detects the end of standard input, for programs that another program runs.
 #ifndef ROCATTACH_USERSPACE_CLI_TERMINAL_INPUT_END_H_
 #define ROCATTACH_USERSPACE_CLI_TERMINAL_INPUT_END_H_
 
@@ -9,8 +9,8 @@
 
 namespace rocattach {
 
-// Reads standard input on a thread of its own until it ends, and ignores what it reads.
-// The end comes when whoever holds the other side closes it or dies.
+// Reads standard input on a thread of its own until it ends, and ignores the data. It
+// ends when the process at the other end closes it or dies.
 class InputEnd {
  public:
   // Calls `on_end` at most once, on that thread. Does nothing unless `wanted`.

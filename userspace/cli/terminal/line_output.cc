@@ -29,7 +29,7 @@ bool LineOutput::WriteSome(int wait_msec) {
     ready = poll(&waiter, 1, wait_msec);
   } while (ready < 0 && errno == EINTR);
   if (ready <= 0) return false;
-  // Where poll() says that there is room, a pipe takes this much without blocking.
+  // If poll() reports room, a pipe takes this much without blocking.
   const ssize_t n =
       write(fd_, kept_.data() + written_, std::min<size_t>(kept_bytes(), PIPE_BUF));
   if (n < 0) {

@@ -1,4 +1,4 @@
-// Lines for a reader that may be slow, or never read at all.
+// Line output to a reader that may be slow, or may never read at all.
 #ifndef ROCATTACH_USERSPACE_CLI_TERMINAL_LINE_OUTPUT_H_
 #define ROCATTACH_USERSPACE_CLI_TERMINAL_LINE_OUTPUT_H_
 
@@ -11,12 +11,12 @@
 namespace rocattach {
 
 // Writes to a descriptor that may block, such as a terminal or a shell's pipe, without
-// ever waiting: what the reader has not taken yet is kept, up to a limit, and written
-// later. What exceeds it is dropped in whole lines, and counted.
+// ever waiting: text that the reader has not taken yet is kept, up to a limit, and
+// written later. Beyond the limit, whole lines are dropped and counted.
 // Not thread-safe. The program must ignore SIGPIPE.
 class LineOutput {
  public:
-  // `fd` stays the caller's.
+  // `fd` remains the caller's.
   explicit LineOutput(int fd, size_t most_kept_bytes = 4 << 20)
       : fd_(fd), most_kept_bytes_(most_kept_bytes) {}
 
@@ -25,7 +25,7 @@ class LineOutput {
   void Add(absl::string_view text);
   // Writes what can be written now. Call it regularly.
   void Flush();
-  // At the end: writes all, as long as the reader takes something every
+  // At the end: writes everything, as long as the reader takes some of it within each
   // `patience_msec`.
   void Finish(int patience_msec);
 
@@ -33,13 +33,13 @@ class LineOutput {
   size_t kept_bytes() const { return kept_.size() - written_; }
 
  private:
-  // Writes what fits within the time; false if nothing could be written for that long.
+  // Waits up to `wait_msec` for room, then writes what fits; false if nothing did.
   bool WriteSome(int wait_msec);
 
   const int fd_;
   const size_t most_kept_bytes_;
   std::string kept_;
-  size_t written_ = 0;  // of kept_
+  size_t written_ = 0;  // bytes of kept_
   bool broken_ = false;
   uint64_t lines_left_out_ = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the short values: the kernel's names have 15 bytes, reasons less than 40.
+// Limit of short values: process names have up to 15 bytes, reasons less than 40.
 constexpr size_t kMostWordBytes = 64;
 
 const char* LevelName(LogLevel level) {
@@ -27,7 +27,7 @@ const char* LevelName(LogLevel level) {
   return "error";
 }
 
-// At most `most` bytes, and no part of a UTF-8 character at the end.
+// At most `most` bytes, without a partial UTF-8 character at the end.
 std::string Cut(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
   constexpr absl::string_view kMark = "...";
@@ -60,7 +60,7 @@ std::string LogLine(LogFormat format, absl::string_view program, const LogEntry&
 }
 
 void WriteLog(LogFormat format, absl::string_view program, const LogEntry& entry) {
-  // Where standard error is gone, there is nobody to tell.
+  // If standard error is gone, there is nowhere to report it.
   (void)WriteAll(STDERR_FILENO, LogLine(format, program, entry, absl::Now()));
 }
 

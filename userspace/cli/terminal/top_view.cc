@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Totals never go back, except where a service was started again in between.
+// Totals never decrease, unless the service was restarted in between.
 double Growth(const Json* before, const Json& now, const char* field) {
   const double value = now.value(field, 0.0);
   const double last = before == nullptr ? 0.0 : before->value(field, 0.0);
@@ -128,12 +128,12 @@ std::string Rate(double value) {
   return absl::StrFormat("%.1fG", value / 1e9);
 }
 
-// Megabytes, "-" if it is not known.
+// In megabytes; "-" if not known.
 std::string Memory(const std::optional<uint64_t>& bytes) {
   return bytes.has_value() ? Rate(static_cast<double>(*bytes) / 1e6) : "-";
 }
 
-// Of a text in UTF-8, the first `columns` characters.
+// The first `columns` characters of a text in UTF-8.
 std::string Cut(const std::string& text, size_t columns) {
   size_t characters = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -172,7 +172,7 @@ void AddProcess(const TopProcess& process, const TopOptions& options,
                 std::vector<std::string>* lines) {
   lines->push_back(absl::StrFormat(
       "%8d %-15s %6s %7s %7s %7s %7s  %s", process.pid, Cut(process.name, 15),
-      // What others do is not known.
+      // Rates are known only for attached processes.
       process.attached ? absl::StrFormat("%.1f", 100 * process.busy) : "-",
       process.attached ? Rate(process.dispatches_per_second) : "-",
       process.attached ? Rate(process.copies_per_second) : "-",
@@ -194,7 +194,7 @@ void AddProcess(const TopProcess& process, const TopOptions& options,
   }
 }
 
-// Figures of kernels are estimates then.
+// The figures of kernels are estimates if dispatches are sampled.
 std::string SampledText(double ratio) {
   return ratio == 0 ? ", dispatches only counted"
                     : absl::StrFormat(", 1 dispatch in %.0f sampled", 1 / ratio);

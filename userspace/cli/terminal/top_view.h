@@ -1,4 +1,4 @@
-// What `rocattach top` shows: rates between two samples of the service's totals.
+// The display of `rocattach top`: rates between two samples of the service's totals.
 #ifndef ROCATTACH_USERSPACE_CLI_TERMINAL_TOP_VIEW_H_
 #define ROCATTACH_USERSPACE_CLI_TERMINAL_TOP_VIEW_H_
 
@@ -17,7 +17,7 @@ enum class TopSort { kTime, kDispatches, kCopies, kBytes, kPid, kName };
 
 struct TopOptions {
   TopSort sort = TopSort::kTime;
-  std::string filter;  // part of a name, a workload or a number; empty: all
+  std::string filter;  // part of a name or workload, or a process ID; empty: all
   bool kernels = true;
   bool paused = false;
   size_t width = 80, height = 24;
@@ -25,7 +25,7 @@ struct TopOptions {
 
 struct TopKernel {
   std::string id, name;
-  double busy = 0;  // kernel time per time: 1 is one kernel all the time
+  double busy = 0;  // kernel time per elapsed time; 1: one kernel at all times
   double dispatches_per_second = 0;
 };
 
@@ -37,12 +37,12 @@ struct TopCounter {
 struct TopProcess {
   int64_t pid = 0;
   std::string name, workload;
-  bool attached = true;  // else only its memory is known
+  bool attached = true;  // false: only its memory is known
   bool ended = false;
   std::optional<uint64_t> vram_bytes;  // unset: not known
   double busy = 0, dispatches_per_second = 0, copies_per_second = 0,
          bytes_per_second = 0;
-  uint64_t dispatches = 0, dropped = 0;  // in all
+  uint64_t dispatches = 0, dropped = 0;  // totals
   std::vector<TopKernel> kernels;        // the busiest first
   std::vector<TopCounter> counters;
 };
@@ -54,15 +54,15 @@ struct TopGpu {
 };
 
 struct TopSample {
-  double seconds = 0;  // that it covers
+  double seconds = 0;  // time span of the sample
   uint64_t dropped = 0;
   double sampling_ratio = 1;  // the share of dispatches that is recorded
   std::vector<TopGpu> gpus;
   std::vector<TopProcess> processes;
 };
 
-// `before` and `now` are what the service's page /processes contained; what is in only
-// one of them counts from zero. An error if they are no such pages.
+// `before` and `now` are contents of the service's page /processes; an entry that is
+// only in `now` counts from zero. An error if they are not such pages.
 absl::StatusOr<TopSample> CompareSamples(const std::string& before,
                                          const std::string& now);
 

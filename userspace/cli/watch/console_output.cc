@@ -41,8 +41,8 @@ void ConsoleOutput::SayError(absl::string_view event, std::string message) {
       absl::Now()));
 }
 
-// A target's text must not be able to break out of the line or of a terminal; the
-// recorder has made it valid UTF-8 without control characters already.
+// A target's text must not break out of the line or control a terminal; the recorder
+// has already made it valid UTF-8 without control characters.
 void ConsoleOutput::AddEvent(const Json& event) {
   out_.Add(
       absl::StrCat(event.dump(-1, ' ', false, Json::error_handler_t::replace), "\n"));

@@ -19,10 +19,10 @@ struct WatchConsoleOptions {
   bool json = false;  // events for programs, instead of the log
   LogFormat log_format = LogFormat::kText;
   bool quiet = false;
-  bool attach = false;  // the user wants attaches: windows let go are reported
-  // Of processes that pass, only the first for each reason is reported.
+  bool attach = false;  // --auto: processes are attached to, not only reported
+  // Report only the first passed process for each reason.
   bool passed_once = false;
-  // A status line: not together with a command's own output.
+  // Show a status line (not beside a command's own output).
   bool live = true;
   uint32_t lines_per_second = 0;  // about one user's processes; 0: no limit
   FILE* out = stderr;
@@ -36,24 +36,24 @@ class ConsoleOutput {
   // Waits for the reader as long as it makes progress.
   ~ConsoleOutput();
 
-  // An entry of the log.
+  // Prints an entry of the log.
   void Say(const LogEntry& entry);
   void Say(LogLevel level, absl::string_view event, std::string message) {
     Say({.level = level, .event = event, .message = std::move(message)});
   }
-  // An error on standard error, regardless of the other output.
+  // Prints an error on standard error, wherever the other output goes.
   void SayError(absl::string_view event, std::string message);
-  // One event for programs.
+  // Prints one event for programs.
   void AddEvent(const nlohmann::ordered_json& event);
-  // Shows this until something else is said, on a terminal only.
+  // Shows the text until the next output, on a terminal only.
   void ShowLive(absl::string_view text);
   void ClearLive();
-  // Writes what can be written.
+  // Writes what can be written without waiting.
   void Flush() { out_.Flush(); }
-  // Lines that were lost since the last call, because they were not read in time.
+  // Number of lines lost since the last call because they were not read in time.
   uint64_t TakeLinesLost();
 
-  // The live line can be shown.
+  // True if the live line can be shown.
   bool shows_live() const { return shows_live_; }
 
  private:
@@ -61,7 +61,7 @@ class ConsoleOutput {
   const bool shows_live_;
   const bool to_standard_error_;
   LineOutput out_;
-  LineOutput errors_{2};  // where that is not the same
+  LineOutput errors_{2};  // used if out_ is not standard error
   bool live_shown_ = false;
   uint64_t lines_lost_ = 0;
 };

@@ -12,7 +12,7 @@ namespace rocattach {
 std::string LiveLine::Text(const RunTotals& totals, uint64_t now_ns) {
   const double seconds =
       last_ns_ == 0 ? 0 : static_cast<double>(now_ns - last_ns_) / 1e9;
-  // The total of a final account may be less than was drained.
+  // The total may decrease: a final account may have less than was drained.
   const uint64_t more =
       totals.dispatches - std::min(last_dispatches_, totals.dispatches);
   const double rate = seconds <= 0 ? 0 : static_cast<double>(more) / seconds;

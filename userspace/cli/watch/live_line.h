@@ -9,7 +9,7 @@
 
 namespace rocattach {
 
-// Makes the text, with the rate of dispatches since the last one. Not thread-safe.
+// Builds the text, with the rate of dispatches since the last one. Not thread-safe.
 class LiveLine {
  public:
   std::string Text(const RunTotals& totals, uint64_t now_ns);

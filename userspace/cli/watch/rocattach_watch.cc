@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/human.h"
 #include "userspace/base/process.h"
-#include "userspace/base/session_status.h"
 #include "userspace/cli/common/command_run.h"
 #include "userspace/cli/common/end_conversion.h"
 #include "userspace/cli/common/guarded_main.h"
@@ -45,7 +44,7 @@ void Log(const WatchArguments& args, LogLevel level, absl::string_view event,
            {.level = level, .event = event, .message = std::move(message)});
 }
 
-// Null where there is no control socket. A path that the option gives must work; the
+// Null if there is no control socket. A path given by the option must work; the
 // default one may be in use by another service.
 absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments& args,
                                                             Watcher* watcher) {
@@ -80,11 +79,11 @@ bool AnyIsLeft(const WatchArguments& args) {
 }
 
 int LogError(const WatchArguments& args, const absl::Status& status, int exit_status) {
-  Log(args, LogLevel::kError, "failed", WithoutStatusName(status.message()));
+  Log(args, LogLevel::kError, "failed", std::string(status.message()));
   return exit_status;
 }
 
-// False: the program ends with `exit_status`.
+// False if the program must end with `exit_status`.
 bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   CLI::App app(
       "Watches the machine for new AMD GPU processes, attaches a collector to each at "
@@ -107,7 +106,7 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   return false;
 }
 
-// What `systemctl status` shows. `limits`: what is known not to work.
+// The text that `systemctl status` shows. `limits`: failed checks.
 std::string StatusLine(const RunTotals& totals, const std::vector<Check>& limits) {
   std::string text = absl::StrCat(
       HumanCount(totals.running), " processes attached now, ",
@@ -119,14 +118,14 @@ std::string StatusLine(const RunTotals& totals, const std::vector<Check>& limits
   return text;
 }
 
-// What 'rocattach doctor' would say of this run.
+// The findings of 'rocattach doctor' that matter for this run.
 StartFindings CheckRun(const WatchArguments& args) {
   const WatcherOptions& watcher = args.watcher;
   return CheckStart({.attaches = watcher.attach && !watcher.dry_run,
                      .enters_all = !watcher.only_own_command && args.named.empty()});
 }
 
-// One run of the service; with a command, until that ends. `interrupted`: a signal or
+// Runs the service once; with a command, until that ends. `interrupted`: a signal or
 // the Enter key ended it.
 int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   const bool has_command = !args.command.empty();
@@ -187,8 +186,8 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   return status;
 }
 
-// Jobs with different filters: the command runs once for each kind, as with rocprofv3,
-// into a folder pass_N each. The exit status is the first one that is not 0.
+// For jobs with different filters: runs the command once for each kind, as rocprofv3
+// does, each time into a folder pass_N. Returns the first exit status that is not 0.
 int RunEach(WatchArguments args, ServiceNotifier* notifier) {
   const std::string directory = args.watcher.output_directory;
   int exit_status = 0;

@@ -17,20 +17,20 @@ namespace {
 
 constexpr absl::Duration kStatusInterval = absl::Seconds(10);
 
-// The variable's value, which is removed from the environment.
-std::string Take(const char* name) {
+// Returns the variable's value, and removes it from the environment.
+std::string TakeVariable(const char* name) {
   const char* value = getenv(name);
   std::string taken = value == nullptr ? "" : value;
   unsetenv(name);
   return taken;
 }
 
-// The steady clock: a manager counts the watchdog's interval by it, too.
+// The steady clock, by which a manager counts the watchdog's interval, too.
 absl::Time Now() {
   return absl::FromUnixNanos(static_cast<int64_t>(ClockNs(CLOCK_MONOTONIC)));
 }
 
-// Half of the interval in which the manager expects a message; zero: it expects none.
+// Half of the interval in which the manager expects a message; zero: none is expected.
 absl::Duration WatchdogInterval(const std::string& usec, const std::string& pid) {
   uint64_t interval_usec = 0;
   pid_t meant = 0;
@@ -47,11 +47,11 @@ absl::Duration WatchdogInterval(const std::string& usec, const std::string& pid)
 
 ServiceNotifier ServiceNotifier::FromEnvironment() {
   ServiceNotifier notifier;
-  const std::string path = Take("NOTIFY_SOCKET");
-  const std::string watchdog_usec = Take("WATCHDOG_USEC");
-  const std::string watchdog_pid = Take("WATCHDOG_PID");
+  const std::string path = TakeVariable("NOTIFY_SOCKET");
+  const std::string watchdog_usec = TakeVariable("WATCHDOG_USEC");
+  const std::string watchdog_pid = TakeVariable("WATCHDOG_PID");
   sockaddr_un& address = notifier.address_;
-  // A path, or "@" and a name without a file.
+  // A path, or "@" and the name of an abstract socket.
   if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return notifier;
   if (path[0] != '/' && path[0] != '@') return notifier;
   address.sun_family = AF_UNIX;
@@ -68,8 +68,8 @@ ServiceNotifier ServiceNotifier::FromEnvironment() {
 
 void ServiceNotifier::Send(const std::string& message) const {
   if (!socket_.valid()) return;
-  // As the main process: a manager listens to no other (NotifyAccess=main). Root may
-  // name another process than its own.
+  // Sent as the main process, the only one that a manager accepts (NotifyAccess=main).
+  // Root may name a process other than its own.
   const ucred sender = {MainProcess(), getuid(), getgid()};
   (void)SendWithControl(socket_.get(), address_, address_size_, message,
                         SCM_CREDENTIALS, BytesOf(sender));

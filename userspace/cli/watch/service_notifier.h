@@ -1,5 +1,5 @@
-// Tells the service manager that started the program how it is: systemd's notification
-// protocol (sd_notify(3)), which is one datagram of text for each change.
+// Reports the state of the program to the service manager that started it, by systemd's
+// notification protocol (sd_notify(3)): one datagram of text for each change.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_SERVICE_NOTIFIER_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_SERVICE_NOTIFIER_H_
 
@@ -15,26 +15,26 @@
 
 namespace rocattach {
 
-// Without a service manager nothing is sent. No call waits: a manager that does not
-// read misses the message. Not thread-safe.
+// Without a service manager nothing is sent. No call blocks: if the manager does not
+// read, a message is lost. Not thread-safe.
 class ServiceNotifier {
  public:
   // From NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, which are removed from the
   // environment: they are meant for this process, not for the ones that it starts. Call
-  // it before there are threads.
+  // it before other threads are started.
   static ServiceNotifier FromEnvironment();
 
-  // The service does its work now. Sent once; later calls do nothing.
+  // Reports that the service is running. Sent once; later calls do nothing.
   void Ready();
-  // The service's loop is alive. Sent twice within the interval that the manager asks
-  // for, together with `status`, one line of text for people; otherwise this does
-  // nothing. With no interval it is sent every ten seconds.
+  // Reports that the service's loop is alive, with one line of text for people. Sent
+  // twice within the interval that the manager asks for; calls in between do nothing.
+  // With no interval it is sent every ten seconds.
   void Alive(absl::string_view status);
   // True if Alive would send something now.
   bool IsDue() const;
-  // The service does not start, and ends now. The manager keeps this line of text.
+  // Reports that the service does not start and ends now. The manager keeps this text.
   void Refused(absl::string_view why);
-  // The service completes its output now, and then ends.
+  // Reports that the service completes its output now, and then ends.
   void Stopping();
 
  private:

@@ -28,7 +28,7 @@ void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
   for (const RejectedLibrary& library : scan.rejected) {
     rejected.push_back({{"path", library.path}, {"reason", library.reason}});
   }
-  // Not that of the process that was started, which is its parent.
+  // "pid" is this process; its parent is the one that the user started.
   Json line = {{"event", "ready"},
                {"pid", getpid()},
                {"hold", std::string(HoldModeName(watcher.hold_mode))},
@@ -43,7 +43,7 @@ void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
   out->AddEvent(line);
 }
 
-// What users should know of the libraries, even if they want to know of problems only.
+// Reports problems of the libraries, also with --quiet.
 void ReportLibraries(const LibraryScan& scan, ConsoleOutput* out) {
   for (const RejectedLibrary& library : scan.rejected) {
     out->Say(LogLevel::kWarning, "library_skipped",

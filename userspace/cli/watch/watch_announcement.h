@@ -1,4 +1,4 @@
-// What rocattach-watch says when it is ready.
+// The messages of rocattach-watch when it is ready.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_WATCH_ANNOUNCEMENT_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_WATCH_ANNOUNCEMENT_H_
 
@@ -18,10 +18,10 @@ struct WatchAnnouncement {
   const LibraryScan* libraries = nullptr;
   std::string output;           // the recording's name
   std::string metrics_address;  // empty: metrics are not served
-  std::string danger;           // whom the probes may harm; empty: nobody
+  std::string danger;           // harm that the probes may do; empty: none
 };
 
-// Prints it: the hold mode, the library copies, where output goes.
+// Prints the hold mode, the library copies and where output goes.
 void AnnounceWatcher(const WatchAnnouncement& watcher,
                      const WatchConsoleOptions& options, ConsoleOutput* out);
 

@@ -29,9 +29,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Lines about a user's processes: this many seconds' worth may come at once.
+// Burst of lines about a user's processes, as seconds' worth of their rate.
 constexpr uint32_t kBurstSeconds = 20;
-// Different reasons why processes are left alone that are said.
+// Maximum number of different reasons that are reported.
 constexpr size_t kMostSaid = 256;
 
 std::string EndText(const v1::ProcessEnd& end) {
@@ -56,7 +56,7 @@ std::string Name(const v1::Process& process) {
   return absl::StrCat(process.comm(), " (pid ", process.pid(), ")");
 }
 
-// "held 395 us", or that no thread was.
+// "held 395 us", or "no thread was held".
 std::string StopText(const v1::WindowEvent& verdict) {
   const uint64_t hold_ns = HoldNs(verdict);
   return hold_ns == 0 ? "no thread was held"
@@ -134,7 +134,7 @@ void WatchConsole::ReportLeftOut() {
 void WatchConsole::OnVerdict(const v1::Process& process,
                              const v1::WindowEvent& verdict) {
   absl::MutexLock lock(&mutex_);
-  if (!lines_.Take(process.uid(), BootNs())) return;
+  if (!lines_.Allow(process.uid(), BootNs())) return;
   if (options_.json) {
     Json line = {{"event", "window"},
                  {"pid", process.pid()},
@@ -172,7 +172,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
         absl::StrCat("attached to ", Name(process), ", ", StopText(verdict))));
     return;
   }
-  // What cannot be attached to is often started over and over.
+  // Programs that cannot be attached to are often started over and over.
   if (verdict.state() == v1::WINDOW_STATE_REFUSED &&
       !IsFirst(absl::StrCat("refused: ", verdict.reason(), " ", verdict.detail()))) {
     ++unnamed_.refused;
@@ -396,7 +396,7 @@ void WatchConsole::OnSampling(const SamplingLevel& level, const std::string& why
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   absl::MutexLock lock(&mutex_);
-  if (!lines_.Take(process.uid(), BootNs())) return;
+  if (!lines_.Allow(process.uid(), BootNs())) return;
   const uint64_t lost = LostRecords(account);
   if (options_.json) {
     Json line = {{"event", "end"},

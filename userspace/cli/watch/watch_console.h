@@ -1,4 +1,4 @@
-// What rocattach-watch prints while it runs: text for users, JSON lines for programs.
+// The output of rocattach-watch while it runs: text for users, JSON lines for programs.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_WATCH_CONSOLE_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_WATCH_CONSOLE_H_
 
@@ -17,16 +17,16 @@
 
 namespace rocattach {
 
-// Says what happens to each process, as often as is useful; leaves the beginning, the
-// live line and the summary to others. Thread-safe: the recorder's thread reports events,
-// the main thread ticks.
+// Reports what happens to each process, without repetitions; other classes print the
+// beginning, the live line and the summary. Thread-safe: the recorder's thread reports
+// events, the main thread ticks.
 class WatchConsole : public WatcherObserver {
  public:
   explicit WatchConsole(WatchConsoleOptions options);
 
-  // At start: the hold mode, the library copies, where output goes.
+  // At the start: prints the hold mode, the library copies and where output goes.
   void Announce(const Watcher& watcher);
-  // The live line, on a terminal only.
+  // Updates the live line, on a terminal only.
   void Tick(const RunTotals& totals);
   void Summarize(const RunResult& result);
 
@@ -51,20 +51,20 @@ class WatchConsole : public WatcherObserver {
  private:
   // Reports suppressed and lost lines.
   void ReportLeftOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True for the first process with this text about it; others are counted.
+  // True the first time a text is reported; callers only count further processes.
   bool IsFirst(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Pushes of `what` begin to fail, or are accepted again; `loss` says what becomes of
-  // what is missing.
+  // Reports that pushes of `what` begin to fail, or are accepted again; `loss` is the
+  // text about data that could not be pushed.
   void SayPush(const std::string& what, const char* loss, const absl::Status& state)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const WatchConsoleOptions options_;
   absl::Mutex mutex_;
-  // Its reader must not hold up the service.
+  // Never blocks: a slow reader must not delay the service.
   ConsoleOutput out_ ABSL_GUARDED_BY(mutex_);
   LiveLine live_line_ ABSL_GUARDED_BY(mutex_);
-  // What has been said about processes that are left alone, and how many more there
-  // were of which the same is true.
+  // Reasons already reported for processes that are left alone, and the number of other
+  // processes with the same reasons.
   std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);
   UnnamedCounts unnamed_ ABSL_GUARDED_BY(mutex_);
   UserRate lines_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,7 @@
 
 namespace rocattach {
 
-// How many processes were not named, because the same was true of one that was.
+// Number of processes not reported individually, as another had the same reason.
 struct UnnamedCounts {
   uint64_t passed = 0;
   uint64_t refused = 0;
@@ -27,15 +27,15 @@ class WatchSummary {
   void Print(const RunResult& result) const;
 
  private:
-  // What was not seen of processes with new copies of the runtime.
+  // Prints the windows that were missed in processes with new copies of the runtime.
   void PrintMissed(const MissedWindows& missed) const;
-  // The result of the session that the options define.
+  // Prints the result of the session that the options define.
   void PrintSession(const RunResult& result) const;
-  // The totals of the run, to programs.
+  // Prints the totals of the run, for programs.
   void PrintJson(const RunResult& result) const;
-  // Kernel events, windows and numbers that are missing from the result.
+  // Prints what is missing from the result: kernel events, windows, numbers.
   void PrintLosses(const RunResult& result) const;
-  // What was seen and recorded, to users.
+  // Prints what was seen and recorded, for users.
   void PrintTotals(const RunResult& result) const;
 
   const WatchConsoleOptions& options_;

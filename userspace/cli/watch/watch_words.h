@@ -14,7 +14,7 @@ namespace rocattach {
 // GPU consumed before the collector could read them.
 std::string WatchLossText(uint64_t dropped, uint64_t unseen);
 
-// That from now on these dispatches are recorded: for --json, and for users.
+// The sampling that applies to dispatches from now on: for --json, and for users.
 nlohmann::ordered_json SamplingJson(const SamplingLevel& level, const std::string& why);
 std::string SamplingText(const SamplingLevel& level, const std::string& why);
 

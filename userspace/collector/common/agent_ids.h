@@ -6,14 +6,15 @@
 
 namespace rocattach::collector {
 
-// By the kernel driver's node number. Filled while the runtime starts and constant
-// while it is open; ids are kept for the life of the process, so that a device keeps
-// its id when the runtime starts again, or when rocprofiler-sdk lists it as well.
+// Keyed by the kernel driver's node number. Filled while the runtime starts and
+// constant while it is open; ids are kept for the life of the process, so that an agent
+// keeps its id when the runtime starts again, or when rocprofiler-sdk lists it as well.
 class AgentIds {
  public:
-  static constexpr uint32_t kMax = 64;
+  // Eight GPUs of eight partitions each, and the CPUs.
+  static constexpr uint32_t kMax = 128;
 
-  // 0: the device is not in the dictionary.
+  // Returns 0 if the agent is not in the dictionary.
   uint16_t Find(uint32_t node_id) const {
     for (uint32_t i = 0; i < count_; ++i) {
       if (nodes_[i] == node_id + 1) return static_cast<uint16_t>(i + 1);
@@ -21,7 +22,7 @@ class AgentIds {
     return 0;
   }
 
-  // The device has been given this id, the dictionary's next one for agents.
+  // Notes that the agent has been given this id, the dictionary's next one for agents.
   void Add(uint32_t node_id, uint16_t id) {
     if (count_ < kMax && id == count_ + 1) nodes_[count_++] = node_id + 1;
   }

@@ -33,7 +33,7 @@ class Dictionary {
   uint32_t AppendBytes(rocattach_entry_kind kind, rocattach_entry* fixed,
                        uint32_t fixed_bytes, const void* text, uint32_t text_bytes);
 
-  // Makes sure that what is before `end` can be written, with the lock.
+  // Makes sure that everything before `end` can be written. Called with the lock held.
   bool Commit(uint64_t end);
 
   Memory* memory_ = nullptr;

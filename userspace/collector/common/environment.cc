@@ -19,7 +19,7 @@ bool Is(const char* entry, const char* name) {
   return strncmp(entry, name, strlen(name)) == 0;
 }
 
-// Of duplicates getenv sees the first one.
+// Returns the first of several entries with this name, as getenv does.
 char* FindEntry(char* const* array, const char* name) {
   for (; array != nullptr && *array != nullptr; ++array) {
     if (Is(*array, name)) return *array;
@@ -117,8 +117,8 @@ bool Environment::MakeChanges(char** array, const char* path, ToolVariables vari
   return add(kBothTools, MakeEntry(kBothTools, "1"));
 }
 
-// Sessions install the same over and over, and nothing is ever freed. Values of the
-// user's own variables may have been rewritten in place: those are read again.
+// Sessions install the same variables over and over, and nothing is ever freed. The
+// user's own values may have been rewritten in place: those are read again.
 bool Environment::CanReinstall(char* const* array, const char* path,
                                ToolVariables variables) const {
   if (our_array_ == nullptr || array == nullptr || array != old_array_) return false;
@@ -126,7 +126,7 @@ bool Environment::CanReinstall(char* const* array, const char* path,
   for (size_t c = 0; c < count_changes_; ++c) {
     if (changes_[c].old != nullptr) return false;
   }
-  // The user's entries, behind them ours, and nothing has been written to our array.
+  // Our array must still hold the user's entries followed by ours, unchanged.
   const size_t old_count = count_ - count_changes_;
   for (size_t i = 0; i < old_count; ++i) {
     if (array[i] != snapshot_[i]) return false;
@@ -152,7 +152,7 @@ int Environment::Install(const char* path, ToolVariables variables) {
   auto* copy = static_cast<char**>(AllocatePrivate((2 * room + 1) * sizeof(char*)));
   if (copy == nullptr) return ENOMEM;
   if (!MakeChanges(array, path, variables)) {
-    our_array_ = nullptr;  // it is not of these changes
+    our_array_ = nullptr;  // it does not match changes_
     return ENOMEM;
   }
   if (count != 0) memcpy(copy, array, count * sizeof(char*));

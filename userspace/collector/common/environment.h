@@ -1,9 +1,9 @@
 // Environment variables that only the runtime is meant to see.
 //
 // setenv and putenv are of no use in a running program: other threads may be inside
-// getenv, and the array and strings that they walk would move or vanish. So the change
-// is a new array, and the `environ` pointer is swapped to it and back with single
-// stores. Nothing is ever freed: a reader may still hold any of it.
+// getenv, and the array and strings that they walk would move or vanish. Instead, the
+// change is made in a new array, and the `environ` pointer is switched to it and back
+// with single stores. Nothing is ever freed: a reader may still hold any of it.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_ENVIRONMENT_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_ENVIRONMENT_H_
 
@@ -13,28 +13,28 @@
 
 namespace rocattach::collector {
 
-// How the collector is loaded.
+// The variables to install; they determine how the collector, or the SDK, is loaded.
 enum class ToolVariables {
   // HSA_TOOLS_LIB="<what the user had> <path>".
   kHsaTools,
   // In addition ROCP_TOOL_LIBRARIES="<what the user had>:<path>:" for the SDK, and, if
-  // the user has no tools of the SDK, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: without that, a
+  // the user has no SDK tools, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: without that, a
   // runtime that has loaded the SDK ignores the tools of HSA_TOOLS_LIB, including the
-  // user's, and only because of us has it loaded the SDK.
+  // user's, and it has loaded the SDK only because of us.
   kSdk,
   // HSA_TOOLS_LIB, and HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 as above: the SDK was loaded
   // late, and would keep the tools out when the runtime starts again.
   kHsaToolsBesideSdk,
-  // For loading the SDK late; the path is the SDK's. What it would set with setenv
-  // exists already, so that setenv replaces strings and does not move the array:
-  // ROCPROFILER_REGISTER_FORCE_LOAD, ROCPROFILER_REGISTER_LIBRARY and
+  // For loading the SDK late; the path is the SDK's. The variables that it sets with
+  // setenv are put in place first, so that setenv replaces strings and does not move
+  // the array: ROCPROFILER_REGISTER_FORCE_LOAD, ROCPROFILER_REGISTER_LIBRARY and
   // HSA_TOOLS_ROCPROFILER_V1_TOOLS.
   kLateSdk,
 };
 
-// One installation of these variables into an environment. Thread-safe; Install and
-// Restore may be called any number of times. The same installation into an environment
-// that has not changed meanwhile takes no further memory.
+// Installs these variables into an environment and removes them. Thread-safe; Install
+// and Restore may be called any number of times. Repeating an installation in an
+// environment that has not changed meanwhile takes no further memory.
 class Environment {
  public:
   // `variable` is the address of the process's `environ`.
@@ -48,14 +48,14 @@ class Environment {
   int Install(const char* path, ToolVariables variables = ToolVariables::kHsaTools);
 
   // Undoes Install. If the environment has not been changed since, the old array is
-  // restored; else only our entries are removed or reset to the user's. After kSdk, the
-  // variables that the SDK itself sets are removed too, unless they were set before: a
-  // child that inherits them would load the SDK. After kLateSdk, its variables are as
-  // they were before, whatever has been written to them.
+  // restored; otherwise only our entries are removed or reset to the user's. After
+  // kSdk, the variables that the SDK itself sets are removed too, unless they were set
+  // before: a child that inherits them would load the SDK. After kLateSdk, its
+  // variables get their earlier values back, whatever has been written to them.
   void Restore();
 
   bool installed() const { return LoadAcquire(&installed_) != 0; }
-  // Whether the tools of HSA_TOOLS_LIB are called although the SDK is loaded.
+  // True if the tools of HSA_TOOLS_LIB are called although the SDK is loaded.
   bool tools_beside_sdk() const { return count_changes_ > 2; }
 
  private:
@@ -77,9 +77,9 @@ class Environment {
   int installed_ = 0;
   char** old_array_ = nullptr;
   char** our_array_ = nullptr;
-  char** snapshot_ = nullptr;   // what our_array_ held when it was installed
+  char** snapshot_ = nullptr;   // contents of our_array_ when it was installed
   size_t count_ = 0;            // entries in our_array_, without the terminator
-  const char* path_ = nullptr;  // of the last Install
+  const char* path_ = nullptr;  // path of the last Install
   ToolVariables variables_ = ToolVariables::kHsaTools;
   size_t count_changes_ = 0;
   Change changes_[kMaxChanges] = {};

@@ -8,9 +8,9 @@
 
 namespace rocattach::collector {
 
-// A word on a page with MADV_WIPEONFORK: one here, zero in every child, however it was
-// created (fork, raw clone), without a handler. A vfork child shares our memory and so
-// reads one, which is harmless: it only execs.
+// A word on a page with MADV_WIPEONFORK: 1 in this process, 0 in every child, however
+// it was created (fork, raw clone), without a handler. A vfork child shares our memory
+// and so reads 1, which is harmless: it only execs.
 class ForkGuard {
  public:
   // Maps the page. 0 or an errno value.

@@ -47,7 +47,7 @@ class KernelTable {
     }
   }
 
-  // The same for all addresses.
+  // Forgets all addresses.
   void EraseAll() {
     TinyLockHolder hold(lock_);
     for (uint32_t i = 0; table_ != nullptr && i <= table_->mask; ++i) {

@@ -7,7 +7,7 @@
 
 #include "userspace/abi/atomics.h"
 
-// Not in the headers of glibc 2.17, nor the calls in its libc.
+// Not in the headers of glibc 2.17; its libc lacks the calls as well.
 #ifndef MFD_CLOEXEC
 #define MFD_CLOEXEC 1u
 #define MFD_ALLOW_SEALING 2u
@@ -28,8 +28,8 @@ namespace {
 uint32_t g_failed_call = ROCATTACH_SETUP_NONE;
 
 int OpenMemfd() {
-  // Where vm.memfd_noexec is 2 only the first form is allowed; before Linux 6.3 only
-  // the second one is known.
+  // If vm.memfd_noexec is 2, only the first form is allowed; before Linux 6.3
+  // only the second one is known.
   long fd = syscall(SYS_memfd_create, ROCATTACH_SHM_NAME,
                     MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) {
@@ -38,16 +38,16 @@ int OpenMemfd() {
   return static_cast<int>(fd);
 }
 
-// Unlike close() no point of cancellation: the thread may have been cancelled, and would
-// end with the locks of the start.
+// Unlike close(), not a cancellation point: if the thread has been cancelled, it would
+// end there while holding the locks of the start.
 void Close(int fd) {
   (void)syscall(SYS_close, fd);
 }
 
 // In a process that locks all its mappings (mlockall with MCL_FUTURE), a plain mmap
 // would populate every page, some 150 MB that are nearly unused. Inaccessible pages are
-// not populated. Where munlock is denied (the filter of systemd-nspawn), the pages that
-// are used stay locked in such a process, and all others do not need it.
+// not populated. Where munlock is denied (the filter of systemd-nspawn), the pages in
+// use stay locked in such a process; other processes do not need munlock.
 int MapUnlocked(int fd, size_t bytes, void** mapped) {
   void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) return Failed(ROCATTACH_SETUP_MMAP, errno);
@@ -97,8 +97,8 @@ void FillControl(const rocattach_collector_config& config, const Geometry& g,
 
 }  // namespace
 
-// The kernel adds 0 to a word of each page: a fault that cannot be served there is an
-// error of the call, not a signal. Nobody waits for those words.
+// Lets the kernel add 0 to a word of each page: a fault that cannot be served is then
+// an error of the call, not a signal. No thread waits on those words.
 bool Commit(void* begin, size_t bytes) {
   constexpr uintptr_t kPage = 4096;
   constexpr unsigned kAddNothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
@@ -131,7 +131,7 @@ int Memory::Create(const rocattach_collector_config& config) {
   if (error != 0) return error;
   geometry_ = geometry;
   base_ = static_cast<uint8_t*>(base);
-  // What is read and written at any time.
+  // These parts are read and written at any time.
   if (!Commit(control(), sizeof(*control())) || !Commit(plan(), 1)) {
     Discard();
     return Failed(ROCATTACH_SETUP_COMMIT, ENOMEM);

@@ -18,7 +18,7 @@ class Memory {
   // Creates the memfd, maps it and fills the control block; the descriptor is closed
   // before this returns. 0, or an errno value with nothing left behind.
   int Create(const rocattach_collector_config& config);
-  // Unmaps. Only for a process in which Create failed later steps, or a forked child.
+  // Unmaps the memory. Only if a later step of the setup failed, or in a forked child.
   void Discard();
 
   bool valid() const { return base_ != nullptr; }
@@ -39,7 +39,7 @@ class Memory {
     return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
   }
 
-  // Makes sure that this entry can be accessed, if those before it can. See Commit().
+  // Makes sure that this entry can be accessed, if all before it can. See Commit().
   bool CommitInflight(uint32_t index);
 
   void SetState(rocattach_collector_state state);
@@ -51,19 +51,19 @@ class Memory {
   Geometry geometry_;
 };
 
-// Makes sure that accesses to these pages do not fault for lack of memory, which is a
-// SIGBUS in memory that is shared: each page must have been committed before it is
-// accessed for the first time. False if there is none; the contents stay.
+// Makes sure that accesses to these pages do not fault for lack of memory, which in
+// shared memory is a SIGBUS: each page must be committed before it is accessed for the
+// first time. False if there is no memory; the contents do not change.
 bool Commit(void* begin, size_t bytes);
 
-// How much of a table is committed at a time.
+// Number of bytes of a table that are committed at a time.
 inline constexpr uint32_t kCommitBytes = 16384;
 
-// Notes which call of the start has failed; returns the error.
+// Notes which call of the setup has failed; returns `error`.
 int Failed(rocattach_setup_call call, int error);
 rocattach_setup_call FailedCall();
 
-// Private zeroed memory that is never given back; nullptr when there is none.
+// Allocates private zeroed memory that is never freed; nullptr if there is none.
 void* AllocatePrivate(size_t bytes);
 
 }  // namespace rocattach::collector

@@ -17,7 +17,7 @@ enum class OpKind : uint32_t {
 // One per entry of the shared in-flight table, same index; guarded by the queue's lock.
 // Small, since there may be thousands in flight: most operations need only this.
 struct OpLink {
-  uint32_t next;  // list of the queue, or free list
+  uint32_t next;  // in the queue's list, or in the free list
   OpKind kind : 2;
   uint32_t barrier : 1;  // the packet begins when all before it have ended
   uint32_t packet : 29;  // low bits of a dispatch's packet index
@@ -38,16 +38,16 @@ static_assert(sizeof(OpLink) == 8, "there are thousands");
 // For operations that depend on an application's signal, same index; guarded by the
 // lock of the signal's shard (app_signals.h).
 struct Op {
-  uint32_t signal_next;  // chain of AppSignals
+  uint32_t signal_next;  // next in the chain of AppSignals
   bool copy;             // OpKind::kCopy, else kAppSignal
   bool resolved;         // nothing more can be learned from the signal
   bool timed;            // start and end are known
-  bool alone;            // nothing else uses the signal: what it says is about this one
-  uint64_t signal;       // its handle
-  uint64_t group;        // those with the same one end together; 0: alone
-  int64_t seen;          // the signal's value: the lowest that was seen
-  int64_t last;          // the same once this one and all before it have ended
-  uint64_t old_start;    // what the signal held before: GPU ticks
+  bool alone;            // no other operation uses the signal: its times are this one's
+  uint64_t signal;       // the signal's handle
+  uint64_t group;        // operations of one group end together; 0: no group
+  int64_t seen;          // lowest value of the signal that was seen
+  int64_t last;          // its value once this operation and all before it have ended
+  uint64_t old_start;    // the signal's times at capture, GPU ticks
   uint64_t old_end;
   uint64_t start;  // GPU ticks; system domain for a copy
   uint64_t end;
@@ -58,7 +58,7 @@ struct Op {
 struct OpList {
   uint32_t head = kNoOp;
   uint32_t tail = kNoOp;
-  uint32_t count = 0;  // of those that are not published; read without the lock, too
+  uint32_t count = 0;  // operations that are not published; also read without the lock
   uint32_t free_head = kNoOp;
   uint32_t free_count = 0;
   uint64_t all_ended = 0;  // all packets below this index have ended

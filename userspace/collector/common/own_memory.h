@@ -1,4 +1,4 @@
-// Memory of this process that may be unmapped at any time.
+// Reads memory of this process that may be unmapped at any time.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_OWN_MEMORY_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_OWN_MEMORY_H_
 
@@ -8,8 +8,8 @@
 
 namespace rocattach::collector {
 
-// Has the kernel copy it. False if it is not all there, and also where the kernel never
-// copies: from a device's memory, and in a process whose filters forbid the call.
+// Has the kernel copy it. False if not all of it is mapped, and where the kernel cannot
+// copy: from device memory, and in a process whose seccomp filters forbid the call.
 inline bool CopyOwnMemory(const volatile void* from, void* to, size_t bytes) {
   iovec ours = {to, bytes};
   iovec theirs = {const_cast<void*>(from), bytes};

@@ -7,8 +7,8 @@
 #include "userspace/abi/atomics.h"
 #include "userspace/collector/common/unseen.h"
 
-// Saves nothing but the stack pointer: the function keeps the other registers. Frame
-// pointers lead from the new stack to the old one, by which profilers unwind.
+// Saves only the stack pointer: the called function preserves the other registers. The
+// frame pointer leads from the new stack to the old one, so that profilers can unwind.
 extern "C" void rocattach_call_on_stack(void (*function)(void*), void* argument,
                                         void* top);
 __asm__(
@@ -34,13 +34,13 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 4096;
-// Of the kernel's set of signals, which is not that of the C library.
+// Size of the kernel's signal set, which is not that of the C library.
 constexpr size_t kSetBytes = 8;
 constexpr uint64_t Bit(int signal) {
   return uint64_t{1} << (signal - 1);
 }
-// As in the stub: faults are delivered at once, and so is SIGSETXID of glibc, 33, for
-// which another thread may wait with a lock that we need.
+// As in the stub: faults are delivered at once, and so is glibc's SIGSETXID, 33, for
+// which another thread may wait while holding a lock that we need.
 constexpr uint64_t kBlocked = ~(Bit(SIGSEGV) | Bit(SIGBUS) | Bit(SIGFPE) | Bit(SIGILL) |
                                 Bit(SIGTRAP) | Bit(SIGSYS) | Bit(SIGABRT) | Bit(33));
 

@@ -1,4 +1,4 @@
-// Waiting for a lock whose holder has lost its CPU.
+// Limits the wait for a lock whose holder has lost its CPU.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PATIENCE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PATIENCE_H_
 
@@ -8,9 +8,9 @@
 
 namespace rocattach::collector {
 
-// Of the program's threads with one lock of the collector's. Its holder does next to
-// nothing and only needs a CPU, which it soon gets, unless it is stopped or starved: once
-// a thread has waited in vain, no other does until the lock was free again.
+// Lets the program's threads wait for one of the collector's locks. The lock's holder
+// has little to do and only needs a CPU, which it soon gets unless stopped or starved:
+// once a thread has waited in vain, no other waits until the lock has been free again.
 class Patience {
  public:
   bool Lock(TinyLock* lock) {

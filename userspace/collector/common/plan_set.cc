@@ -83,11 +83,11 @@ const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
   return nullptr;
 }
 
-// Against Hold():
+// Ordering against Keep():
 //   1. here the generation is withdrawn, and then the holders are counted;
-//   2. there the holder is added, and then the generation is checked.
+//   2. Keep() adds the holder, and then checks the generation.
 // Both have a full fence in between, so at least one of them sees the other.
-PlanState* PlanSet::TakePlace(PlanResult* result) {
+PlanState* PlanSet::ReservePlace(PlanResult* result) {
   for (PlanState*& place : places_) {
     if (place == nullptr) {
       place = static_cast<PlanState*>(AllocatePrivate(sizeof(PlanState)));
@@ -152,7 +152,7 @@ PlanState* PlanSet::Prepare(PlanResult* result) {
     return nullptr;
   }
   if ((pending_ & 1) != 0) return nullptr;
-  PlanState* state = TakePlace(result);
+  PlanState* state = ReservePlace(result);
   if (state == nullptr) return nullptr;
   memcpy(&state->plan, shared, offsetof(rocattach_plan, selections));
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -174,6 +174,7 @@ void PlanSet::Answer(uint64_t generation, const PlanResult& result) {
   rocattach_control* c = memory_->control();
   StoreRelaxed(&c->plan_error, static_cast<uint32_t>(result.error));
   StoreRelaxed(&c->plan_error_code, result.code);
+  StoreRelaxed(&c->plan_error_counter, result.counter);
   memcpy(c->plan_error_text, result.text, sizeof(c->plan_error_text));
   answered_ = generation;
   StoreRelease(&c->plan_acked, generation);

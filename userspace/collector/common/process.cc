@@ -51,8 +51,8 @@ void Process::RegisterEnd() {
 
 void Process::WaitForService() {
   rocattach_control* control = memory.control();
-  // In parts: if the machine is paused for a while (a virtual machine), only one of
-  // them expires, not the whole wait.
+  // Waits in parts: if the machine is paused for a while (a virtual machine), only one
+  // of them expires, not the whole wait.
   constexpr uint32_t kParts = 8;
   const uint32_t part_msec = (config.map_wait_msec + kParts - 1) / kParts;
   for (uint32_t i = 0; i < kParts && part_msec != 0; ++i) {

@@ -27,7 +27,7 @@ enum Phase : uint32_t {
 
 // Functions of the whole collector that the backends call.
 struct Upcalls {
-  void (*run_worker)();      // the thread's work
+  void (*run_worker)();      // body of the worker thread
   void (*end)(void*);        // at exit
   void (*hsa_armed)();       // the HSA backend has been armed by the live table
   void (*hsa_shuts_down)();  // hsa_shut_down is about to run
@@ -45,14 +45,14 @@ struct Process {
   RingSet rings;
   Worker worker;
   const Upcalls* upcalls = nullptr;
-  // Not 0: we have stopped by ourselves, until the next command, because nothing drains.
-  // The number of the stop, from kFirstStop on.
+  // Not 0: we have stopped recording by ourselves, until the next command, because
+  // nothing drains the rings. The value is the number of the stop, from kFirstStop on.
   uint32_t self_stopped = 0;
-  // Another service has taken over after this stop: what passed by then was not its to
-  // record.
+  // Number of the stop after which another service has taken over: what passed by then
+  // was not for that service to record.
   uint32_t forgotten_stop = 0;
   static constexpr uint32_t kFirstStop = 2;
-  // A session has loaded rocprofiler-sdk into the process, or is about to.
+  // Not 0: a session has loaded rocprofiler-sdk into the process, or is about to.
   uint32_t sdk_added = 0;
   AgentIds agent_ids;
   Dictionary dictionary;
@@ -60,16 +60,16 @@ struct Process {
 
   // True if hooks have something to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
-  // Attached while the runtime may have been open.
+  // True if we were attached while the runtime may have been open already.
   bool late() const { return (config.recording_flags & ROCATTACH_RECORDING_LATE) != 0; }
-  // `recording` requests this, independently of any plan.
+  // True if `recording` requests this, independently of any plan.
   bool Baseline(uint64_t flag) const {
     const rocattach_control* c = memory.control();
     return LoadRelaxed(&c->recording) != 0 && LoadRelaxed(&self_stopped) == 0 &&
            (LoadRelaxed(&c->recording_flags) & flag) != 0;
   }
 
-  // What `sampling` requests of dispatches that no plan has selected.
+  // The value of `sampling`, which applies to dispatches that no plan has selected.
   uint32_t Sampling() const { return LoadRelaxed(&memory.control()->sampling); }
 
   // Creates the shared memory and its contents. 0 or an errno value.

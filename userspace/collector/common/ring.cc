@@ -34,7 +34,7 @@ bool RingProducer::CommitSlots(uint64_t end) {
   return true;
 }
 
-// Only in its first round through the ring there are slots that are not committed.
+// Slots are uncommitted only during the first round through the ring.
 bool RingProducer::MakeRoom(uint32_t count) {
   const uint64_t tail = LoadAcquire(&shared->tail);
   const uint64_t used = head - tail;
@@ -48,8 +48,8 @@ bool RingProducer::MakeRoom(uint32_t count) {
   return true;
 }
 
-// Asleep, because a thread with a real-time priority would keep the CPU from the holder
-// otherwise. Once one has waited in vain, others do not, until the holder goes on.
+// Sleeps between tries, or a real-time thread would keep the CPU from the holder. Once
+// one thread has waited in vain, others do not wait until the holder continues.
 bool RingHandle::WaitForShared() {
   for (uint32_t i = 0; i < kSpins; ++i) {
     __builtin_ia32_pause();
@@ -70,7 +70,7 @@ int RingSet::Init(Memory* memory) {
   const Geometry& g = memory->geometry();
   auto* producers = static_cast<RingProducer*>(
       AllocatePrivate((g.ring_count + 1) * sizeof(RingProducer)));
-  // What takes the place of a ring has a header that nobody reads.
+  // The substitute for a ring has a header that is never read.
   auto* nowhere = static_cast<rocattach_ring*>(AllocatePrivate(sizeof(rocattach_ring)));
   if (producers == nullptr || nowhere == nullptr) {
     return Failed(ROCATTACH_SETUP_MMAP, ENOMEM);
@@ -103,7 +103,7 @@ int RingSet::Init(Memory* memory) {
   return 0;
 }
 
-void RingSet::NoteUsed(uint32_t index) {
+void RingSet::MarkUsed(uint32_t index) {
   uint32_t used = LoadAcquire(&used_);
   while (used <= index &&
          !__atomic_compare_exchange_n(&used_, &used, index + 1, false, __ATOMIC_ACQ_REL,
@@ -118,7 +118,7 @@ void RingSet::NoteUsed(uint32_t index) {
   }
 }
 
-// Those that have been in use have one.
+// Rings that have been in use have an accessible header.
 bool RingSet::HasHeader(uint32_t index) {
   return index < used() || Commit(memory_->ring(index), 1);
 }
@@ -135,7 +135,7 @@ RingHandle RingSet::Claim() {
                                      __ATOMIC_RELAXED)) {
       continue;
     }
-    NoteUsed(i);
+    MarkUsed(i);
     uintptr_t value = (uintptr_t{i + 1} << 32) | tid;
     if (pthread_setspecific(key_, reinterpret_cast<void*>(value)) == 0) {
       return Decode(value);
@@ -147,14 +147,14 @@ RingHandle RingSet::Claim() {
 }
 
 RingHandle RingSet::Share(uint32_t tid) {
-  // The service gives up a memory in which a ring is in use whose page was never
-  // written. Those before the last one have an owner, unless there was no memory for the
-  // thread's value.
+  // The service stops reading a process's memory if a ring in use has a page that was
+  // never written. Rings before the last one have an owner, unless there was no
+  // memory for the thread's value.
   for (uint32_t i = 0; i + 1 < count_; ++i) {
     if (!HasHeader(i)) return {&producers_[count_], tid, true};
   }
   StoreRelaxed(&producers_[count_ - 1].shared->owner_tid, tid);
-  NoteUsed(count_ - 1);
+  MarkUsed(count_ - 1);
   uintptr_t value = kShared | tid;
   pthread_setspecific(key_, reinterpret_cast<void*>(value));
   return Decode(value);

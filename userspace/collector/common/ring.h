@@ -17,12 +17,12 @@ namespace rocattach::collector {
 struct RingProducer {
   rocattach_ring* shared = nullptr;
   uint8_t* slots = nullptr;
-  uint64_t* dropped = nullptr;  // where losses are counted
+  uint64_t* dropped = nullptr;  // counter of losses
   uint64_t head = 0;
-  uint64_t room_end = 0;  // there was room up to this position when last looked
+  uint64_t room_end = 0;  // there was room up to this position at the last check
   uint32_t slot_count = 0;
   uint32_t committed = 0;       // slots that can be written, see Commit() in memory.h
-  uint32_t waited_in_vain = 0;  // 1: for the lock of the shared ring, which is taken
+  uint32_t waited_in_vain = 0;  // 1: a wait for the shared ring's lock was in vain
 
   // Room for one 96-byte record, to be followed by Commit(). nullptr: the ring is full
   // and the loss is counted.
@@ -35,9 +35,9 @@ struct RingProducer {
     StoreRelease(&shared->head, head);
   }
 
-  // Writes `count` adjacent records atomically: the consumer sees all of them or none.
-  // `fill(i, void*)` writes the record i. False: they do not fit, and one loss is
-  // counted.
+  // Writes `count` adjacent records atomically: the consumer sees all of
+  // them or none. `fill(i, void*)` writes record i. False: they do not
+  // fit, and one loss is counted.
   template <typename Fill>
   bool PushGroupWith(uint32_t count, Fill fill) {
     if (Unlikely(head + count > room_end) && !MakeRoom(count)) return false;
@@ -54,9 +54,9 @@ struct RingProducer {
   void CountDropped() { __atomic_fetch_add(dropped, uint64_t{1}, __ATOMIC_RELAXED); }
 
  private:
-  // False if there is no room for so many more; the loss is counted.
+  // False if there is no room for `count` more records; the loss is counted.
   bool MakeRoom(uint32_t count);
-  // Commits the slots before this one; false if not all of them could be.
+  // Commits the slots before `end`; false if not all of them could be committed.
   bool CommitSlots(uint64_t end);
 };
 
@@ -96,8 +96,8 @@ class RingHandle {
         [record](void* slot) { memcpy(slot, record, ROCATTACH_SLOT_BYTES); });
   }
 
-  // The record of a dispatch or copy whose entry in the table of operations in flight
-  // is `entry`, or null if it has none.
+  // Publishes the record of a dispatch or copy. `entry` is its entry in the in-flight
+  // table, or null if it has none.
   // 1. The entry is freed right after the record is published: if the process is killed
   //    in between, only the last operation of a ring can be in both places.
   // 2. A loss is counted after the entry is freed: a process that is killed in between
@@ -144,8 +144,8 @@ class RingHandle {
     return PushGroup(records, count, [] {});
   }
 
-  // Counts a dispatch as seen. True if it is one of those that `sampling`
-  // (userspace/abi/sampling.h) leaves out, which is counted as well.
+  // Counts a dispatch as seen. True if `sampling` (userspace/abi/sampling.h) leaves it
+  // out: then it is counted as sampled out as well.
   bool CountSeen(uint32_t sampling) {
     Count(&rocattach_ring::dispatches_seen, uint64_t{1});
     if (Likely(sampling <= ROCATTACH_SAMPLING_EVERY) ||
@@ -169,8 +169,8 @@ class RingHandle {
   }
 
  private:
-  // False if another thread has kept the lock for too long: it may be one that gets no
-  // CPU while a thread of ours with a real-time priority waits for it.
+  // False if another thread has held the lock for too long: that thread may get no CPU
+  // while one with a real-time priority waits for it.
   bool LockShared() { return Likely(TryLockShared()) || WaitForShared(); }
   bool TryLockShared() {
     return __atomic_exchange_n(&producer_->shared->lock, 1u, __ATOMIC_ACQUIRE) == 0;
@@ -200,8 +200,8 @@ class RingSet {
   // 0 or an errno value.
   int Init(Memory* memory);
 
-  // The calling thread's ring. After a thread-specific destructor ran, claims one
-  // again. Where there is no memory for one, everything is dropped, and counted in
+  // The calling thread's ring. Claims one again after the thread-specific destructor
+  // has run. If there is no memory for a ring, everything is dropped, and counted in
   // `other_dropped`; the next call tries again.
   RingHandle Mine() {
     auto value = reinterpret_cast<uintptr_t>(pthread_getspecific(key_));
@@ -227,13 +227,13 @@ class RingSet {
     return {&producers_[(value >> 32) - 1], tid, false};
   }
   RingHandle Claim();
-  // The calling thread shares the last ring.
+  // Makes the calling thread share the last ring.
   RingHandle Share(uint32_t tid);
-  // Whether the first page of a ring can be accessed.
+  // True if the first page of the ring can be accessed.
   bool HasHeader(uint32_t index);
   static void Release(void* value);
-  // Notes that ring `index` is in use, before its first record.
-  void NoteUsed(uint32_t index);
+  // Marks ring `index` as used, before its first record.
+  void MarkUsed(uint32_t index);
   uint32_t used() const { return LoadAcquire(&used_); }
 
   Memory* memory_ = nullptr;

@@ -17,7 +17,7 @@ class ServiceWatch {
 
  private:
   uint64_t dropped_ = 0;     // as of the last check
-  uint64_t full_since_ = 0;  // when drops began without the service draining
+  uint64_t full_since_ = 0;  // start of drops without a drain by the service
   uint32_t stopped_command_ = 0;
   uint32_t stopped_takeovers_ = 0;
   uint32_t next_stop_ = Process::kFirstStop;

@@ -7,7 +7,7 @@
 namespace rocattach::collector {
 
 // Waiters sleep in the kernel. The thread that holds it may call Lock again, which then
-// returns false: Unlock must not be called for it.
+// returns false: Unlock must not be called for that call.
 class SleepingLock {
  public:
   bool Lock() {
@@ -46,7 +46,7 @@ class SleepingLockHolder {
   SleepingLockHolder(const SleepingLockHolder&) = delete;
   SleepingLockHolder& operator=(const SleepingLockHolder&) = delete;
 
-  // The thread already holds it further up the stack.
+  // True if the thread already holds the lock further up the stack.
   bool nested() const { return !ours_; }
 
  private:

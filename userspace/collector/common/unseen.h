@@ -1,19 +1,19 @@
-// What ThreadSanitizer does not look at.
+// Hides our code from ThreadSanitizer.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_UNSEEN_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_UNSEEN_H_
 
-// Of ThreadSanitizer's interface (compiler-rt, tsan_interface.h); null in a program
-// without it.
+// Functions of ThreadSanitizer's interface (compiler-rt, tsan_interface.h);
+// null in a program without it.
 extern "C" __attribute__((weak, visibility("default"))) void
 __tsan_ignore_thread_begin();
 extern "C" __attribute__((weak, visibility("default"))) void __tsan_ignore_thread_end();
 
 namespace rocattach::collector {
 
-// In a program that was built with ThreadSanitizer, this library and the runtime are
-// seen only where they call the C library. That our threads are synchronised with the
-// program's, by atomics, is not seen: each lock that both of them take inside of the
-// runtime would be reported as a race. Must end in the thread and before it does.
+// In a program built with ThreadSanitizer, the sanitizer sees this library and the
+// runtime only where they call the C library. It does not see the atomics that
+// synchronise our threads with the program's, and would report each lock that both take
+// in the runtime as a race. Must be destroyed on the same thread, before it ends.
 class UnseenByThreadSanitizer {
  public:
   UnseenByThreadSanitizer() {

@@ -11,7 +11,7 @@ namespace rocattach::collector {
 // Starts the thread, puts it to sleep and wakes it. Init() determines what it does.
 class Worker {
  public:
-  // The thread calls `run` once. It sleeps on `command`, of the control block.
+  // The thread calls `run` once. It sleeps on `command`, a field of the control block.
   void Init(void (*run)(), uint32_t* command) {
     run_ = run;
     command_ = command;
@@ -27,9 +27,9 @@ class Worker {
   }
   void Wake();
 
-  // For the thread itself: sleeps while the command is `seen`, for `timeout_ns` at
-  // most; 0: no limit. The next operation in flight ends a long sleep; if that just
-  // misses the flag, it costs one period.
+  // For the thread itself: sleeps while the command is `seen`, for at most
+  // `timeout_ns`; 0: no limit. The next operation put in flight ends a long sleep; if
+  // it just misses the flag, the delay is one period.
   void Sleep(uint32_t seen, uint64_t timeout_ns, bool long_sleep);
 
   bool running() const { return LoadAcquire(&running_) != 0; }

@@ -8,7 +8,7 @@ namespace {
 template <typename T>
 void Query(const HsaFunctions& hsa, hsa_agent_t agent, uint32_t attribute, T* value) {
   T answer = {};
-  // Attributes that an older runtime does not know are an error and stay zero.
+  // An attribute that an older runtime does not know is an error; the value stays zero.
   if (hsa.agent_get_info(agent, static_cast<hsa_agent_info_t>(attribute), &answer) ==
       HSA_STATUS_SUCCESS) {
     *value = answer;
@@ -20,7 +20,7 @@ struct Name {
   char text[64];
 };
 
-// As the attributes of dimensions are: those of work-groups have 16 bits each.
+// Type of the attribute for a work-group's dimensions: 16 bits each.
 struct WorkgroupDimensions {
   uint16_t size[3];
 };
@@ -54,7 +54,7 @@ struct VisitData {
   AgentIds* ids;
 };
 
-// Only GPUs run kernels.
+// Limits of work-groups and grids exist for GPUs only, since only GPUs run kernels.
 void FillLimits(const HsaFunctions& hsa, hsa_agent_t agent,
                 rocattach_agent_entry* entry) {
   Query(hsa, agent, kFamilyAttribute, &entry->family_id);

@@ -13,20 +13,20 @@ namespace rocattach::collector {
 struct Agent {
   hsa_agent_t handle;
   bool gpu;
-  uint16_t id;   // dictionary
+  uint16_t id;   // dictionary id
   uint16_t gfx;  // hexadecimal digits of the ISA: 0x906, 0x90a, 0x1100; 0 unknown
 };
 
-// Filled in OnLoad and constant while the runtime is open.
+// Filled while the collector is armed, and constant while the runtime is open.
 class Agents {
  public:
   static constexpr uint32_t kMax = AgentIds::kMax;
 
-  // Enumerates the agents into the dictionary. On a second hsa_init agents that are the
-  // same device keep their ids.
+  // Enumerates the agents into the dictionary. After a second hsa_init, agents that are
+  // the same GPU or CPU keep their ids.
   hsa_status_t Load(const HsaFunctions& hsa, Dictionary* dictionary, AgentIds* ids);
 
-  // nullptr if the handle is not that of an agent.
+  // nullptr if the handle is not an agent's.
   const Agent* Find(hsa_agent_t handle) const {
     for (uint32_t i = 0; i < count_; ++i) {
       if (agents_[i].handle.handle == handle.handle) return &agents_[i];

@@ -1,11 +1,11 @@
 // The HSA runtime's API tables, ROCm 4.5 and later.
 //
 // A tool gets pointers to two tables of function pointers, each after a version header
-// whose minor_id is the table's size in bytes. The core table's order has never changed.
-// That of the AMD extension table has: in ROCm 5.6 two functions were inserted at slot
-// 16, and development branches order its end in different ways. So the place of each of
-// its functions is read from the runtime's own code (live_table.h), and never taken from
-// its size, its version or a struct of a header file.
+// whose minor_id is the table's size in bytes. The order of the core table has never
+// changed. The order of the AMD extension table has: in ROCm 5.6 two functions were
+// inserted at slot 16, and development branches order its end in different ways. So the
+// slot of each of its functions is read from the runtime's own code (live_table.h), and
+// never inferred from the table's size, its version or a struct of a header file.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 
@@ -27,7 +27,7 @@ struct ApiTable {
   void* slots[];
 };
 
-// What OnLoad receives. More tables may follow.
+// The argument of OnLoad. More tables may follow.
 struct ApiTableRoot {
   ApiTableVersion version;
   ApiTable* core;
@@ -76,11 +76,11 @@ enum CoreSlot : uint32_t {
 constexpr uint32_t kLeastCoreTableBytes = 1016;
 // ROCm 4.5.
 constexpr uint32_t kLeastAmdTableBytes = 400;
-// Far more than any table has.
+// Far larger than any table.
 constexpr uint32_t kMostTableBytes = 4096;
 
-// Slots of the AMD extension table in one runtime. kNoSlot where it lacks the function,
-// or where its place could not be proven.
+// Slots of the AMD extension table in one runtime. kNoSlot if the runtime lacks the
+// function, or if its slot could not be proven.
 constexpr uint32_t kNoSlot = UINT32_MAX;
 struct AmdSlots {
   uint32_t profiling_set_profiler_enabled = kNoSlot;
@@ -104,8 +104,8 @@ struct AmdSlots {
   uint32_t queue_create = kNoSlot;  // ROCm 10
 };
 
-// Checks the root and both tables' sizes, and reads nothing else. nullptr if they can be
-// tables, else the reason in words.
+// Checks the root and both tables' sizes, and reads nothing else. Returns nullptr if
+// they are plausible, otherwise the reason as text.
 const char* CheckTables(const ApiTableRoot* root);
 
 }  // namespace rocattach::collector

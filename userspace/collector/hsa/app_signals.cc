@@ -16,9 +16,9 @@ int64_t ValueOf(const Op& op) {
   return __atomic_load_n(const_cast<const int64_t*>(&Raw(op)->value), __ATOMIC_ACQUIRE);
 }
 
-// Whether the values of signals are those that the application has set. A tool that takes
-// packets over before or after us may have added to them, as rocprofiler-sdk does with
-// inline queue interposition.
+// True if the values of signals are those that the application has set. A tool that
+// handles packets before or after us may have added to them, as rocprofiler-sdk does
+// with inline queue interposition.
 bool ValuesAreTheApplications() {
   if (!g_hsa.queues_are_the_runtimes) return false;
   ApiTableRoot root = {};
@@ -26,10 +26,10 @@ bool ValuesAreTheApplications() {
   return root.core == nullptr || HooksInPlace(&root);
 }
 
-// The value of a signal once all have ended that count it down, one more included that
-// uses it from now on, at `value`. `before`: without that one, as of when it was `seen`.
-// What the application has added since will be counted down, too; where another tool adds,
-// it takes that away again itself.
+// The value of a signal, now at `value`, once all operations that count it down have
+// ended, including one more that uses it from now on. `before` is the same without that
+// one, from when the signal was at `seen`. What the application has added since will be
+// counted down, too; another tool that adds to the value subtracts it again itself.
 int64_t LastValue(int64_t before, int64_t seen, int64_t value) {
   if (value > seen && ValuesAreTheApplications()) before += value - seen;
   return std::min(before, value) - 1;
@@ -58,7 +58,7 @@ bool AppSignals::Poll(uint32_t index) {
   if (Unlikely(LoadAcquire(&stopped_) != 0)) return false;
   const int64_t value = ValueOf(op);
   const bool ended =
-      Likely(op.alone) ? TakeTimes(&op, /*reused=*/false) : AllEnded(op, value);
+      Likely(op.alone) ? ReadTimes(&op, /*reused=*/false) : AllEnded(op, value);
   op.seen = std::min(op.seen, value);
   if (!ended) return false;
   op.resolved = true;
@@ -93,10 +93,10 @@ bool AppSignals::EndEarlier(Shard* shard, Op* op) {
     other.resolved = true;
     Unlink(shard, index);
   });
-  // Not before: an earlier one may have counted it down meanwhile.
+  // Read only now: an earlier operation may have counted it down meanwhile.
   op->seen = ValueOf(*op);
   op->last = all_ended ? op->seen - 1 : LastValue(last, seen, op->seen);
-  // The first of a group has met those from before.
+  // The first operation of a group has dealt with the earlier ones.
   if (fellow != nullptr) {
     op->last = fellow->last;
     return fellow->alone;
@@ -104,8 +104,8 @@ bool AppSignals::EndEarlier(Shard* shard, Op* op) {
   return all_ended;
 }
 
-// One that cannot be told to have ended is followed on: it stands for what uses the signal
-// now, too.
+// An operation that is not known to have ended stays tracked: from now on it stands for
+// the new use of the signal, too.
 void AppSignals::Share(uint64_t signal) {
   Shard& shard = ShardOf(signal);
   TinyLockHolder hold(shard.lock);
@@ -145,22 +145,22 @@ void AppSignals::LoseAll() {
 
 bool AppSignals::HasEnded(Op* op) {
   if (Unlikely(LoadAcquire(&stopped_) != 0)) return false;
-  // Read first: what counts it down has written its times.
+  // Read the value first: an operation writes its times before it counts down.
   const int64_t value = ValueOf(*op);
   if (!op->alone) return AllEnded(*op, value);
-  // One without times counts the signal down as well: its queue was not profiled.
-  return TakeTimes(op, /*reused=*/true) || std::min(op->seen, value) <= op->last;
+  // An operation without times also counts down: its queue was not profiled.
+  return ReadTimes(op, /*reused=*/true) || std::min(op->seen, value) <= op->last;
 }
 
-// Either each of them has counted the signal down, or the application has armed it anew,
-// which it does not while it waits for any of them. Above 1 it may just have been added
-// to, for one more.
+// Either each of them has counted the signal down, or the application has rearmed it,
+// which it does not do while it waits for any of them. With a value above 1 it may only
+// have added to the signal for one more operation.
 bool AppSignals::AllEnded(const Op& op, int64_t value) {
   return value <= op.last || (value > op.seen && value <= 1);
 }
 
-bool AppSignals::TakeTimes(Op* op, bool reused) {
-  if (op->copy) return TakeCopyTimes(op, reused);
+bool AppSignals::ReadTimes(Op* op, bool reused) {
+  if (op->copy) return ReadCopyTimes(op, reused);
   // The packet processor writes start, then end, then decrements.
   const uint64_t end = LoadAcquire(&Raw(*op)->end_ts);
   const uint64_t start = LoadRelaxed(&Raw(*op)->start_ts);
@@ -171,9 +171,9 @@ bool AppSignals::TakeTimes(Op* op, bool reused) {
   return true;
 }
 
-// The runtime decrements at the end. A signal that is reused with its old value, which was
-// for one operation, has been armed anew in between.
-bool AppSignals::TakeCopyTimes(Op* op, bool reused) {
+// The runtime decrements the signal at the end. A signal that is reused with its old
+// value, which was for one operation, has been rearmed in between.
+bool AppSignals::ReadCopyTimes(Op* op, bool reused) {
   const int64_t value = ValueOf(*op);
   const bool rearmed = reused && value == 1 && op->last == 0;
   if (value > op->last && !rearmed) return false;

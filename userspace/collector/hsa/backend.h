@@ -23,12 +23,12 @@
 
 namespace rocattach::collector {
 
-// Why this backend is used, as in the control block.
+// The reason for using this backend, as in the control block.
 struct BackendReason {
   rocattach_backend_reason reason;
   const char* text;
 };
-// If rocprofiler-sdk was not requested.
+// The reason if rocprofiler-sdk was not requested.
 extern const BackendReason kDefaultBackend;
 
 // All zero, and large: kept separate from the backend, whose other members have initial
@@ -41,9 +41,9 @@ extern QueueRegistry g_queues;
 struct HsaBackend {
   AmdSlots amd_slots;
   bool intercept_overflow_asserts = false, intercept_batches = false;
-  uint32_t unproven = 0;  // as LiveTables has it
+  uint32_t unproven = 0;  // as in LiveTables
   HsaFunctions functions = {};
-  ApiTable* core_table = nullptr;  // where the runtime keeps it, even when shut down
+  ApiTable* core_table = nullptr;  // in the runtime's memory, even when it is shut down
   Agents agents;
   KernelTable kernels;
   Executables executables;
@@ -57,7 +57,7 @@ struct HsaBackend {
   HsaRecording recording;
   LiveEntry live;
   Reentry reentry;
-  // Why this backend is used, where the live table is the way in.
+  // The reason for using this backend, if it was entered through the live table.
   const BackendReason* live_reason = &kDefaultBackend;
   // Queues are created by the runtime's own function, not by a tool that takes them
   // over.
@@ -69,32 +69,32 @@ struct HsaBackend {
   uint64_t memory_operations = 0;  // recorded so far
   // A producer was seen that rings doorbells without calling the runtime.
   uint32_t saw_bypassed_doorbell = 0;
-  // A queue was seen whose ring is in device memory. The runtime's intercept queues
-  // would read and write it packet by packet, and know nothing of metadata.
+  // A queue was seen with its ring in device memory, or with a metadata ring. Intercept
+  // queues would access the former packet by packet, and do not handle the latter.
   uint32_t saw_device_ring = 0;
 
-  // Queues may be among the registry's that are lost.
+  // Not 0: the registry may contain lost queues.
   uint32_t any_lost = 0;
 
   // Call this once the process is set up. 0 or an errno value.
   int Init();
-  // In a forked child, whose tables may contain our hooks: keeps what they call.
+  // For a forked child, whose tables may contain our hooks: keeps what the hooks call.
   void StartAnewInChild();
 
-  // From OnLoad, with the start lock. False if it was not the right time, or if the
-  // runtime was refused.
+  // Called from OnLoad, with the start lock. False if this was not the time to arm, or
+  // if the runtime was refused.
   bool Arm(ApiTableRoot* root, const BackendReason& reason);
   // The same if our functions are in the live table. Also false while the runtime is
   // not open.
   bool ArmByLiveTable(ApiTableRoot* root);
-  // There is no memory for the stack that arming needs.
+  // Refuses because there is no memory for the stack that arming needs.
   void RefuseWithoutStack();
   // From OnUnload: the runtime is about to free the objects behind its handles.
   void Unload();
   // Before hsa_shut_down, which may be the last one: publishes what has finished, and
   // keeps the worker out.
   void PrepareForShutDown();
-  // `last`: the runtime has ended, and its tables have its own functions again.
+  // `last`: the runtime has shut down, and its tables have its own functions again.
   void FinishShutDown(bool last);
   // At exit: from here on, hooks only forward calls. `in_use`: this backend was armed.
   void End(bool in_use);
@@ -110,7 +110,7 @@ struct HsaBackend {
   void PreparePool();
   // The same for hooks, whose thread may have little stack.
   void PreparePoolOnOwnStack();
-  // Queues created from now on are intercept queues.
+  // True if queues created from now on must be intercept queues.
   bool UseIntercept() const {
     // A tool that takes over queues would not recognise ours.
     if (!queues_are_the_runtimes) return false;
@@ -131,26 +131,26 @@ struct HsaBackend {
   // Only while we are armed: later rings do not pass through us, and do not count as
   // missed.
   void CatchUpAll(RingHandle* ring);
-  // Another tool has taken our functions out of the tables: queues, signals and kernels may
-  // be destroyed without our knowledge. From here on none of them is read. False if a
-  // queue is in use by another thread: then it is to be called again.
+  // Another tool has taken our functions out of the tables: queues, signals and kernels
+  // may be destroyed without our knowledge. From here on none of them is read. Returns
+  // false if another thread is using a queue: then call it again.
   bool LoseTrack(RingHandle* ring);
-  // The application is inside a call with this queue: if it was lost, it is tracked again,
-  // or found to be another one at the same address.
+  // The application is inside a call with this queue: if the queue was lost, tracks it
+  // again, or finds that it is another queue at the same address.
   void Regain(const hsa_queue_t* handle);
-  // Counts those queues that are lost, once each: what was submitted to them is not known.
+  // Counts each lost queue once: the number of packets submitted to it is not known.
   void CountLost(RingHandle* ring);
-  // Where the runtime may be called: reads those that there are.
+  // Reads the existing kernels again if they were lost. The runtime must be callable.
   void ReadLostKernels();
-  // Whether it is still the runtime in which we were armed. What we have allocated in
-  // another one is gone.
+  // True if the runtime is still the one in which we were armed. If it is not, what we
+  // have allocated in that one is gone.
   bool RuntimeIsTheSame();
-  // The runtime has been closed, or started again: all is forgotten without being read,
-  // and our functions are stored in its tables. With the runtime's lock.
+  // The runtime has shut down, or started again: forgets everything without reading it,
+  // and stores our functions in its tables. With the runtime's lock.
   void ForgetLastRuntime(RingHandle* ring);
 
-  // The application has seen that an operation has ended: publishes what is in front of
-  // the oldest unfinished ones of each queue.
+  // The application has seen the end of an operation: publishes the finished operations
+  // up to the first few unfinished ones of each queue.
   void PublishSeen();
   // Publishes finished operations of all queues. `rest_too`: unfinished ones as well.
   void HarvestAll(RingHandle* ring, bool rest_too);
@@ -165,17 +165,17 @@ struct HsaBackend {
   template <typename Function>
   void ForEachLockedQueue(RingHandle* ring, Function function);
   bool TickQueue(Queue* q, RingHandle* ring, bool recording);
-  // With the queue's lock: what can be found out about it now, right before it is read.
-  // False: nothing of it may be read.
+  // With the queue's lock, right before the queue is read: checks whether it still
+  // exists, as far as possible. False: nothing of it may be read.
   bool MayRead(Queue* q);
   void Lose(Queue* q);
-  // With its lock: a queue that was destroyed without our knowledge.
+  // With the queue's lock: frees the entry of a queue destroyed without our knowledge.
   void Retire(Queue* q, RingHandle* ring);
   void LoadKernels();
   const char* ReadTables(ApiTableRoot* root);
   const char* ReadRuntime(rocattach_collector_reason* reason);
   void PublishBackend(const BackendReason& reason);
-  // What a queue's packets lie in.
+  // Properties of a queue's ring: in device memory, with a ring of metadata beside it.
   bool IsInDevice(const hsa_queue_t* queue) const;
   bool HasMetadata(hsa_queue_t* queue) const;
   void BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,

@@ -15,14 +15,14 @@ struct CopyOp {
     kLinear = 0,
     kBroadcast = 1,  // one source, to each destination of a list
     kSwap = 2,
-    kIndirectSource = 3,  // of these, addresses are those of pointers
+    kIndirectSource = 3,  // the indirect types have addresses of pointers
     kIndirectDestination = 4,
     kIndirectBoth = 5,
   };
 
   uint16_t version;
   uint16_t type;
-  uint16_t entries;  // of the lists below; 0: there are none
+  uint16_t entries;  // length of the lists below; 0: there are none
   uint16_t traffic_class;
   hsa_signal_t completion;
   union {
@@ -42,7 +42,7 @@ struct CopyOp {
     size_t size;
     const size_t* size_list;
   };
-  size_t second_size;  // of a swap without lists: what goes from dst to src
+  size_t second_size;  // swap without lists: bytes that go from dst to src
   uint8_t wait[32];
   uint8_t signal[32];
 };
@@ -60,8 +60,8 @@ struct CopyEntry {
   size_t bytes;
 };
 
-// Whether an operation is laid out as above: development branches had smaller ones, and
-// later ones may mean something else by it.
+// True if an operation has the layout above: development branches had smaller ones, and
+// later releases may give the fields other meanings.
 inline bool IsCopyOp(const CopyOp& op) {
   if (op.type > CopyOp::kIndirectBoth || op.completion.handle % 64 != 0) return false;
   if (op.entries == 0) return op.type != CopyOp::kBroadcast;
@@ -73,10 +73,10 @@ inline bool IsCopyOp(const CopyOp& op) {
          (op.src_list != nullptr && op.size_list != nullptr);
 }
 
-// How many operations at the front of a batch are laid out as above. In a layout of
-// another size the second one is not where it should be, and does not look like one.
-// `is_agent` says whether a handle is that of an agent: nothing that an operation points
-// to is looked at unless it has its agents where they should be.
+// Number of operations at the front of a batch that have the layout above. In a layout
+// of another size the second operation is not at its place, and is not recognised as
+// one. `is_agent` returns true for the handle of an agent: nothing that an operation
+// points to is read unless its agents are where they should be.
 template <typename IsAgent>
 uint32_t KnownCopyOps(const CopyOp* ops, uint32_t count, IsAgent is_agent) {
   if (ops == nullptr) return 0;
@@ -89,16 +89,16 @@ uint32_t KnownCopyOps(const CopyOp* ops, uint32_t count, IsAgent is_agent) {
   return known;
 }
 
-// How many copies an operation has, without a look at its lists: it is not known whether
-// some of them copy nothing.
+// Maximum number of copies of an operation, found without reading its lists: some of
+// those copies may be of 0 bytes.
 inline uint64_t MostCopies(const CopyOp& op) {
   const bool swap = op.type == CopyOp::kSwap;
   if (op.entries != 0) return uint64_t{op.entries} * (swap ? 2 : 1);
   return uint64_t{op.size != 0} + uint64_t{swap && op.second_size != 0};
 }
 
-// Calls `use` with each copy of an operation for which IsCopyOp() holds. A copy of
-// nothing is none.
+// Calls `use` with each copy of an operation for which IsCopyOp() holds,
+// except copies of 0 bytes.
 template <typename Use>
 void ForEachCopy(const CopyOp& op, Use use) {
   const auto one = [&](void* dst, hsa_agent_t dst_agent, void* src,

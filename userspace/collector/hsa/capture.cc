@@ -5,8 +5,8 @@
 namespace rocattach::collector {
 namespace {
 
-// With a full in-flight table, how many unfinished operations to look past for a
-// finished one.
+// Number of unfinished operations to look past for a finished one when
+// the in-flight table is full.
 constexpr uint32_t kFullPatience = 64;
 
 }  // namespace
@@ -103,8 +103,8 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     return;
   }
-  // It may have run already, and left its times in a signal that an earlier operation
-  // had.
+  // The packet may have run already, and left its times in the
+  // signal of an earlier operation.
   Lost(found);
   // The packet processor has overwritten the type, and nothing else.
   const bool ext =

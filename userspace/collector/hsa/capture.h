@@ -1,4 +1,4 @@
-// From an AQL packet to an operation in flight.
+// Turns AQL packets into operations in flight.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_CAPTURE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_CAPTURE_H_
 
@@ -12,9 +12,9 @@
 
 namespace rocattach::collector {
 
-// Why a dispatch is recorded; zeros where no plan decides.
+// The reasons for recording a dispatch; zeros if no plan decides.
 struct DispatchOwners {
-  uint16_t flags = 0;  // of rocattach_dispatch
+  uint16_t flags = 0;  // rocattach_dispatch.flags
   uint32_t iteration = 0;
   uint64_t dispatch_id = 0;
 };
@@ -32,18 +32,18 @@ class Capture {
   }
   OpTracker& tracker() { return *tracker_; }
 
-  // Records a kernel dispatch that the GPU cannot see yet. A packet without completion
-  // signal gets one of ours.
+  // Records a kernel dispatch that the GPU cannot see yet. A packet without a
+  // completion signal gets one of ours.
   void Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
                 uint64_t now_ns, uint32_t tid, RingHandle* ring);
 
-  // A packet that is not recorded, of any type: its completion signal, if it has one, is
-  // no longer the one that an earlier operation waits for.
+  // Notes a packet of any type that is not recorded: it reuses its completion signal,
+  // if it has one, on which an earlier operation may depend.
   void Barrier(const PacketView& packet) {
     packet.ForEachCompletionSignal([this](uint64_t signal) { Reuse(signal); });
   }
 
-  // A packet that passes while nothing is recorded.
+  // Notes a packet that passes while nothing is recorded.
   void Passing(const PacketView& packet, RingHandle* ring) {
     Barrier(packet);
     if (Likely(process_ == nullptr || LoadRelaxed(&process_->self_stopped) == 0))
@@ -53,14 +53,14 @@ class Capture {
     }
   }
 
-  // A packet that is not recorded either, and may have run already.
+  // Notes a packet that is not recorded either, and may have run already.
   void Lost(const PacketView& packet) {
     packet.ForEachCompletionSignal([this](uint64_t signal) {
       if (signal != 0) tracker_->app_signals().Lost(signal);
     });
   }
 
-  // A packet that is no dispatch, while dispatches are recorded.
+  // Notes a packet that is not a dispatch, while dispatches are recorded.
   void Other(const PacketView& packet, RingHandle* ring) {
     if (Unlikely(packet.kind() == PacketKind::kOpaque)) {
       ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
@@ -71,7 +71,7 @@ class Capture {
   // Records packet `index`, which the GPU has consumed already: its header is gone, but
   // its body may be intact. With a known kernel object it is a dispatch; packets that
   // look like one with an unknown kernel are only counted. `named` false: the kernels
-  // that are known now may not be those of then, and each one is only counted.
+  // known now may not be those of that time, so each packet is only counted.
   void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring,
                 bool named = true);
 
@@ -83,15 +83,15 @@ class Capture {
   void Reuse(uint64_t signal) {
     if (signal != 0) tracker_->app_signals().Reused(signal);
   }
-  // Writes all of an entry of the in-flight table but its kind.
+  // Writes an entry of the in-flight table, except for its kind.
   void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
             uint64_t now_ns, uint32_t tid, const DispatchOwners& owners,
             rocattach_inflight* entry);
-  // Whether a dispatch is to be recorded.
+  // True if a dispatch is to be recorded. Fills in `owners` if there is a plan.
   bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                 DispatchOwners* owners);
-  // Counts a dispatch that is to be recorded as seen; true if it is left out because of
-  // the service's budget, which is never so with what a session has selected.
+  // Counts a dispatch that is to be recorded as seen. True if it is left out because of
+  // the service's budget; dispatches that a session has selected never are.
   bool SampledOut(const DispatchOwners& owners, RingHandle* ring) {
     constexpr uint32_t kOfPlan =
         ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS;

@@ -3,13 +3,13 @@
 namespace rocattach::collector {
 namespace {
 
-// Distance of the two points of a line: long enough for a slope of a few parts per
-// billion, 40 ms of a 100 MHz clock.
+// Distance of the two points of a line: long enough for a slope accurate to a few parts
+// per billion; 40 ms of a 100 MHz clock.
 constexpr uint64_t kBaselineTicks = uint64_t{1} << 22;
 // Differences below this are the time between two clock readings.
 constexpr uint64_t kSameClockNs = 1'000'000;
-// Readings of the two clocks for their offset. This thread may lose its CPU within one,
-// so the shortest is used, and the first that is as short as this ends the search.
+// Maximum number of readings of the two clocks for their offset. This thread may lose
+// its CPU within one, so the shortest counts; kShortReadingNs is short enough to stop.
 constexpr int kReadings = 32;
 constexpr uint64_t kShortReadingNs = 20'000;
 constexpr uint64_t kPublishPeriodNs = 1'000'000'000;

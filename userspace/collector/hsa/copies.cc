@@ -4,7 +4,7 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint32_t kExitPatienceMsec = 50;
-// Unfinished copies that are looked past.
+// Number of unfinished copies to look past.
 constexpr uint32_t kPatience = 64;
 
 uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
@@ -15,7 +15,7 @@ uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
   return dst_gpu ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_HOST_TO_HOST;
 }
 
-// What a copy is recorded for. This needs to be recorded only if there is a plan.
+// Flags that say what a copy is recorded for; needed only if there is a plan.
 uint16_t Owners(const HsaRecording& recording) {
   const PlanState* state = recording.plan();
   if (state == nullptr) return 0;
@@ -78,13 +78,13 @@ uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
                        RingHandle* ring) {
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
   TinyLockHolder hold(lock_);
-  const uint32_t op = Note(copy, completion, /*group=*/0, ring);
+  const uint32_t op = Track(copy, completion, /*group=*/0, ring);
   if (op == kNoOp) tracker_->app_signals().Reused(completion.handle);
   return op;
 }
 
-uint32_t Copies::Note(const rocattach_copy& copy, hsa_signal_t completion,
-                      uint64_t group, RingHandle* ring) {
+uint32_t Copies::Track(const rocattach_copy& copy, hsa_signal_t completion,
+                       uint64_t group, RingHandle* ring) {
   if (completion.handle == 0) return kNoOp;
   if (!profiled_) {
     profiled_ = true;
@@ -132,34 +132,34 @@ uint32_t Copies::KnownOps(const CopyOp* ops, uint32_t count) const {
 void Copies::BeginBatch(Batch* batch, RingHandle* ring) {
   batch->known = KnownOps(batch->ops, batch->count);
   TinyLockHolder hold(lock_);
-  for (uint32_t i = 0; i < batch->known; ++i) NoteOp(batch->ops[i], batch, ring);
+  for (uint32_t i = 0; i < batch->known; ++i) TrackOp(batch->ops[i], batch, ring);
 }
 
-void Copies::NoteOp(const CopyOp& op, Batch* batch, RingHandle* ring) {
+void Copies::TrackOp(const CopyOp& op, Batch* batch, RingHandle* ring) {
   if (op.completion.handle == 0) return;
   uint64_t group = 0;
   bool left_out = false;
   ForEachCopy(op, [&](const CopyEntry& c) {
-    left_out |= batch->full || !NoteEntry(op, c, &group, batch, ring);
+    left_out |= batch->full || !TrackEntry(op, c, &group, batch, ring);
   });
-  // If one of its copies is followed, the signal is known to be in use.
+  // If one of the operation's copies is tracked, the signal is known to be in use.
   if (left_out && group == 0) tracker_->app_signals().Reused(op.completion.handle);
 }
 
-bool Copies::NoteEntry(const CopyOp& op, const CopyEntry& entry, uint64_t* group,
-                       Batch* batch, RingHandle* ring) {
+bool Copies::TrackEntry(const CopyOp& op, const CopyEntry& entry, uint64_t* group,
+                        Batch* batch, RingHandle* ring) {
   const rocattach_copy copy = Describe(entry.dst_agent, entry.src_agent, entry.dst,
                                        entry.src, entry.bytes, ring);
   const uint64_t of_op = *group == 0 ? copy.correlation_id : *group;
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
-  if (Note(copy, op.completion, of_op, ring) == kNoOp) {
-    // Counted again when it is known to have been submitted.
+  if (Track(copy, op.completion, of_op, ring) == kNoOp) {
+    // It is counted again once it is known to have been submitted.
     ring->Count(&rocattach_ring::copies_seen, static_cast<uint64_t>(-1));
     batch->full = true;
     return false;
   }
   *group = of_op;
-  ++batch->noted;
+  ++batch->tracked;
   if (batch->first_group == 0) batch->first_group = of_op;
   batch->last_group = of_op;
   return true;
@@ -167,19 +167,19 @@ bool Copies::NoteEntry(const CopyOp& op, const CopyEntry& entry, uint64_t* group
 
 void Copies::BatchSubmitted(const Batch& batch, hsa_status_t status, RingHandle* ring) {
   if (Unlikely(status != HSA_STATUS_SUCCESS)) {
-    if (batch.noted == 0) return;
+    if (batch.tracked == 0) return;
     TinyLockHolder hold(lock_);
     const uint64_t gone =
         tracker_->DiscardGroups(&list_, batch.first_group, batch.last_group, ring);
     ring->Count(&rocattach_ring::copies_seen, ~gone + 1);
     return;
   }
-  uint64_t noted = batch.noted;
+  uint64_t tracked = batch.tracked;
   for (uint32_t i = 0; i < batch.known; ++i) {
     const bool has_signal = batch.ops[i].completion.handle != 0;
     ForEachCopy(batch.ops[i], [&](const CopyEntry& c) {
-      if (has_signal && noted != 0) {
-        --noted;
+      if (has_signal && tracked != 0) {
+        --tracked;
         return;
       }
       ring->Count(&rocattach_ring::copies_seen, uint64_t{1});

@@ -8,8 +8,8 @@
 
 namespace rocattach::collector {
 
-// Lookup takes no lock. Entries are never given back: whoever looks for a key finds it
-// where it was. Keys are not 0.
+// Lookup takes no lock. Entries are never freed, so a key stays where it
+// was found. Keys are not 0.
 class CounterTable {
  public:
   static constexpr uint32_t kMax = 4096;
@@ -27,15 +27,15 @@ class CounterTable {
     return nullptr;
   }
 
-  // The counter of the key, 0 if the key is new; nullptr if there are too many keys.
-  uint32_t* Take(uint64_t key) {
+  // The key's counter, 0 if the key is new; nullptr if there are too many keys.
+  uint32_t* FindOrAdd(uint64_t key) {
     if (uint32_t* known = Find(key)) return known;
     TinyLockHolder hold(lock_);
     if (uint32_t* known = Find(key)) return known;
     if (used_ == kMax || key == 0) return nullptr;
     uint32_t i = Hash(key);
     while (entries_[i % kSlots].key != 0) ++i;
-    // The list first: nobody counts in an entry that is not in it.
+    // List the entry first: no thread may count in one that is not listed.
     list_[used_] = static_cast<uint16_t>(i % kSlots);
     StoreRelease(&used_, used_ + 1);
     StoreRelease(&entries_[i % kSlots].key, key);
@@ -51,7 +51,7 @@ class CounterTable {
     return sum;
   }
 
-  // Sets the counters of the keys to 0 for which `wanted(key)`.
+  // Sets the counters of all keys for which `wanted(key)` is true to 0.
   template <typename Wanted>
   void Clear(Wanted wanted) {
     const uint32_t used = LoadAcquire(&used_);
@@ -61,7 +61,7 @@ class CounterTable {
     }
   }
 
-  // In a forked child: the lock may have been held by a thread that is not there.
+  // In a forked child: a thread that does not exist here may have held the lock.
   void StartAnewInChild() {
     lock_ = TinyLock();
     Clear([](uint64_t) { return true; });
@@ -72,7 +72,7 @@ class CounterTable {
     uint64_t key;
     uint32_t count;
   };
-  // Twice as many as keys: a search always ends at a free one.
+  // Twice as many slots as keys, so that a search always ends at a free one.
   static constexpr uint32_t kSlots = 2 * kMax;
 
   static uint32_t Hash(uint64_t key) {

@@ -6,8 +6,8 @@ namespace rocattach::collector {
 namespace {
 
 // After this many packets, a ring also publishes finished dispatches: in batches, since
-// reading the GPU's progress costs it and us a cache line, and more than have come in,
-// so that a backlog shrinks. The worker publishes the rest.
+// reading the GPU's progress costs it and us a cache line, and more of them than
+// packets have come in, so that a backlog shrinks. The worker publishes the rest.
 constexpr uint32_t kPacketsPerHarvest = 16;
 constexpr uint32_t kHarvestLimit = 3 * kPacketsPerHarvest;
 
@@ -15,7 +15,7 @@ uint32_t Tag(uint64_t index) {
   return static_cast<uint32_t>(index) + 1;
 }
 
-void NoteRinger(Queue* q, uint64_t index, uint32_t tid) {
+void SetRinger(Queue* q, uint64_t index, uint32_t tid) {
   Ringer ringer = {Tag(index), tid};
   uint64_t bits;
   __builtin_memcpy(&bits, &ringer, sizeof(bits));
@@ -23,7 +23,7 @@ void NoteRinger(Queue* q, uint64_t index, uint32_t tid) {
   StoreRelaxed(slot, bits);
 }
 
-// Who rang for packet `index`; a ring for several packets counts for all of them.
+// The thread that rang for packet `index`; a ring for several packets counts for all.
 uint32_t RingerOf(Queue* q, uint64_t index, uint32_t otherwise) {
   auto* slot = reinterpret_cast<uint64_t*>(&q->ringers[index % Queue::kRingers]);
   uint64_t bits = LoadRelaxed(slot);
@@ -48,10 +48,10 @@ AqlPacket* PacketAt(const Queue& q, uint64_t index) {
 
 void DoorbellCapture::Watch(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
   LowerTo(&q->watched, LoadRelaxed(&q->rung));
-  Take(q, value, ring);
+  HandleRing(q, value, ring);
 }
 
-void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
+void DoorbellCapture::HandleRing(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
   auto index = static_cast<uint64_t>(value);
   // Not a packet index of this queue, so not tracked.
   if (Unlikely(index - LoadRelaxed(&q->next) > 2 * (uint64_t{q->mask} + 1) &&
@@ -67,7 +67,7 @@ void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     hsa_->signal_store_screlease(q->doorbell, value);
     return;
   }
-  NoteRinger(q, index, ring->tid());
+  SetRinger(q, index, ring->tid());
   RaiseTo(&q->rung, index + 1);
   if (!q->lock.TryLock()) {
     // 1. We raised `rung`. 2. Our failed try read the lock before the holder's unlock,
@@ -76,7 +76,7 @@ void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     // lock was taken, which may have been between our raise and our try.
     return;
   }
-  // Since it was found: what this thread has rung for must not be withheld.
+  // The queue was lost after it was found: this thread's ring must not be withheld.
   if (Unlikely(q->lost)) {
     Serve(q, ring);
     q->lock.UnlockFence();
@@ -86,9 +86,9 @@ void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   const uint64_t end = q->next;
   OpTracker& tracker = capture_->tracker();
   const bool harvest = end - q->harvested >= kPacketsPerHarvest;
-  // The packet processor polls the doorbell's line, or it is a register: the unlock, a
-  // full fence, would wait for the store. After the unlock, values may arrive in
-  // another order, which queues of several producers allow.
+  // The doorbell is a register, or a cache line that the packet processor polls: the
+  // unlock, a full fence, would wait for the store. After the unlock, values may arrive
+  // in another order, which queues of several producers allow.
   if (forward && (harvest || !q->many_producers)) {
     Forward(*q, end);
     forward = false;
@@ -108,7 +108,7 @@ void DoorbellCapture::Take(Queue* q, hsa_signal_value_t value, RingHandle* ring)
 void DoorbellCapture::ServeMissed(Queue* q, RingHandle* ring) {
   while (Unlikely(Unseen(*q))) {
     if (!q->lock.TryLock()) return;
-    // If we are the worker, another thread may have destroyed it since our unlock.
+    // If we are the worker, another thread may have destroyed the queue by now.
     const bool gone = q->closing || q->amd == nullptr;
     if (Likely(!gone)) Serve(q, ring);
     q->lock.UnlockFence();
@@ -121,7 +121,7 @@ void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
   if (Look(q, ring)) Forward(*q, q->next);
 }
 
-// A producer that has rung for them waits for packets that do not run otherwise.
+// Otherwise a producer that has rung for these packets would wait for them in vain.
 void DoorbellCapture::PassOn(Queue* q) {
   StoreRelaxed(&q->deferred, 0u);
   const uint64_t rung = LoadAcquire(&q->rung);
@@ -202,7 +202,7 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
       capture_->Other(seen, ring);
     }
   }
-  // Signals that were stored there are not ordered before the doorbell otherwise.
+  // Otherwise signals stored in the ring are not ordered before the doorbell.
   if (Unlikely(q->in_device)) _mm_sfence();
 }
 
@@ -237,7 +237,7 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring, bool named) {
   return true;
 }
 
-// Their slots may have been written again: of which kind they were is not known.
+// The packets' slots may have been rewritten: which kinds they were is not known.
 void DoorbellCapture::CountInterrupted(Queue* q, RingHandle* ring) {
   const uint32_t stop = LoadRelaxed(&q->idled);
   if (stop <= Queue::kIdled) return;
@@ -278,7 +278,7 @@ void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {
   if (LoadRelaxed(&q->idled) != 0) {
     StoreRelaxed(&q->idled, 0u);
     StoreRelaxed(&q->deferred, 0u);
-    // This ring may be for several packets: for all that nobody has rung for.
+    // This ring may be for several packets: for all that have not been rung for.
     const uint64_t consumed = ReadIndex(*q);
     const uint64_t begin =
         std::max({q->next, LoadAcquire(&q->idle_end), std::min(consumed, index)});

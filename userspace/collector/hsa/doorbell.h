@@ -38,7 +38,7 @@ class DoorbellCapture {
     if (Unlikely(LoadRelaxed(&q->watched) != Queue::kNotWatched)) {
       StoreRelaxed(&q->watched, Queue::kNotWatched);
     }
-    Take(q, value, ring);
+    HandleRing(q, value, ring);
   }
 
   // The application rings while we do not record, but an operation still depends on a
@@ -46,7 +46,7 @@ class DoorbellCapture {
   // which signals they use.
   void Watch(Queue* q, hsa_signal_value_t value, RingHandle* ring);
 
-  // The application rings while we do neither; `store` is its own call.
+  // The application rings while we do neither; `store` is the function that it called.
   void RingIdle(Queue* q, hsa_signal_value_t value,
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
@@ -54,7 +54,7 @@ class DoorbellCapture {
     if (LoadRelaxed(&q->idled) == 0) {
       StoreRelaxed(&q->idled, std::max(Queue::kIdled, Interruption()));
     }
-    // If `value` is the index of a packet: the GPU may see all up to it.
+    // If `value` is the index of a packet, the GPU may see all packets up to it.
     const auto index = static_cast<uint64_t>(value);
     if (Likely(index < WriteIndex(*q))) RaiseTo(&q->idle_end, index + 1);
     store(q->doorbell, value);
@@ -83,26 +83,26 @@ class DoorbellCapture {
   // With the lock: counts what has passed while recording was interrupted.
   void CountInterrupted(Queue* q, RingHandle* ring);
 
-  // With the lock of a queue that was lost, which its producer is using: packets are
-  // captured from the next one on. All before may have been rung for, and been run,
-  // without us: those that are dispatches are counted, if that is wanted.
+  // With the lock of a queue that was lost and that its producer is using now: packets
+  // are captured from the next one on. All earlier ones may have been rung for, and
+  // have run, without us: those that are dispatches are counted, if `count` is set.
   void Skip(Queue* q, bool count, RingHandle* ring);
 
-  // With the lock of a queue that is lost, or at the end: forwards rings that wait, if
-  // there still is such a queue. What they are for is not captured.
+  // With the lock of a lost queue, or at the end: forwards waiting rings, in case the
+  // queue still exists. Their packets are not captured.
   void PassOn(Queue* q);
 
  private:
   uint32_t Interruption() const {
     return recording_ != nullptr ? recording_->Interruption() : 0;
   }
-  void Take(Queue* q, hsa_signal_value_t value, RingHandle* ring);
-  // Whether packet `index` was rung for while we recorded, or is looked at while we do.
+  void HandleRing(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+  // True if packet `index` was rung for while we recorded, or if we record now.
   bool Recorded(const Queue& q, uint64_t index) const {
     return Likely(index < LoadRelaxed(&q.watched)) ||
            (recording_ != nullptr && recording_->Dispatches());
   }
-  // The packet is not captured; its completion signal may be one that we follow.
+  // Passes a packet that is not captured; its completion signal may be a tracked one.
   void Pass(const Queue& q, uint64_t index);
   // Captures what is possible, with the lock. True if the doorbell is to be rung for
   // all packets before `next`.
@@ -115,14 +115,14 @@ class DoorbellCapture {
   }
   // The rest of Leave(), after the unlock.
   void ServeMissed(Queue* q, RingHandle* ring);
-  // Recording resumes with a ring for `index`: packets are captured from the first one on
+  // Recording resumes with a ring for `index`: packets are captured from the first one
   // that the GPU could not see before.
   void Resume(Queue* q, uint64_t index, RingHandle* ring);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);
   void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);
-  // Records `index`, a dispatch of any format. `packet` is where the GPU reads it, `seen`
-  // what it contains.
+  // Records packet `index`, a dispatch of any format. `packet` is the place where the
+  // GPU reads it, `seen` its content.
   void Record(Queue* q, AqlPacket* packet, const PacketView& seen, uint64_t index,
               uint64_t now_ns, RingHandle* ring);
 

@@ -26,7 +26,7 @@ uint32_t GnuHash(const char* name) {
 
 }  // namespace
 
-// What a look-up needs of the dynamic section. The layout of DT_GNU_HASH is that of
+// The parts of the dynamic section that a look-up needs. DT_GNU_HASH is laid out as in
 // glibc's elf/dl-lookup.c: a header of four words, a Bloom filter, buckets, chains.
 struct ElfObject::Tables {
   const ElfW(Sym) * symbols = nullptr;

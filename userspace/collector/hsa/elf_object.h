@@ -1,4 +1,4 @@
-// A shared object that the loader has mapped into this process, as in memory.
+// A shared object that the loader has mapped into this process, read from memory.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_ELF_OBJECT_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_ELF_OBJECT_H_
 
@@ -16,7 +16,7 @@ class ElfObject {
   ElfObject() = default;
   explicit ElfObject(const dl_phdr_info& info) : ElfObject(&info) {}
 
-  // The object with `address` in one of its segments. False if the loader knows none.
+  // Finds the object with `address` in one of its segments. False if there is none.
   static bool Find(const void* address, ElfObject* object);
 
   // As the loader has it; "" for the program itself. Valid while the object is mapped.
@@ -31,7 +31,7 @@ class ElfObject {
   struct Code {
     const void* address = nullptr;  // nullptr: there is none
     // Up to the function's end, or to the end of its executable segment if the symbol
-    // has no size; 0 if it is in none.
+    // has no size; 0 if it is in no executable segment.
     size_t bytes = 0;
   };
   Code Function(const char* symbol) const;

@@ -44,7 +44,7 @@ struct Executables::Reading {
   bool destroying;
   uint32_t loaded_count;
   Loaded loaded[kMaxLoaded];
-  // Where kernels are kept; null: they are added at once.
+  // Keeps kernels until later; null: they are added at once.
   Backlog* backlog;
 };
 
@@ -126,7 +126,7 @@ void Executables::Frozen(hsa_executable_t executable) {
 }
 
 // 1. The runtime calls VisitExecutable with its loader's lock held, so that the
-//    executables exist meanwhile. We must not call the loader there again.
+//    executables exist meanwhile. The loader must not be called again from there.
 // 2. After that, the host addresses of the kernels are requested from the loader.
 void Executables::LoadedBefore() {
   keep_agents_ = true;
@@ -289,8 +289,8 @@ void Executables::ReadRegisters(Kernel* kernel, bool may_be_gone) {
   }
   KernelDescriptor descriptor;
   if (may_be_gone) {
-    // A thread that was on its way into hsa_executable_destroy when it was replaced
-    // frees what we read here.
+    // A thread that was about to enter hsa_executable_destroy when the entry was
+    // replaced may free what we read here.
     if (!CopyOwnMemory(host, &descriptor, sizeof(descriptor))) return;
   } else {
     memcpy(&descriptor, host, sizeof(descriptor));

@@ -18,8 +18,8 @@ class Executables {
   void Init(const HsaFunctions* hsa, const Agents* agents, Dictionary* dictionary,
             KernelTable* kernels);
 
-  // Reads all executables that exist, in a late attach. None may be destroyed
-  // meanwhile.
+  // Reads all executables that exist, in a late attach. No executable
+  // may be destroyed meanwhile.
   void LoadedBefore();
   // The agent of a kernel that LoadedBefore() or, after that, Frozen() has read;
   // nullptr if it is not known.

@@ -24,7 +24,7 @@ void* const* All(const HsaFunctions& functions) {
   return reinterpret_cast<void* const*>(&functions);
 }
 
-// What needs a function that is not there goes without, as where the runtime fails.
+// Code that needs a missing function does without it, as if the runtime had failed.
 template <typename... A>
 void ReadAmd(const ApiTable* table, uint32_t slot, hsa_status_t (**function)(A...)) {
   if (!Read(table, slot, function)) *function = &Missing<A...>;
@@ -37,7 +37,7 @@ bool DescribesQueue(const QueueDescriptor& d) {
   if (queue == nullptr || reinterpret_cast<uintptr_t>(queue) % 64 != 0) return false;
   if (queue->base_address == nullptr || queue->doorbell_signal.handle == 0)
     return false;
-  // Queues of copy engines are as large in bytes as was requested.
+  // Queues of copy engines have as many bytes as were requested.
   if (d.engine_type != QueueDescriptor::kCompute) return queue->size == d.queue_bytes;
   const uint32_t packets = queue->size;
   return packets != 0 && (packets & (packets - 1)) == 0 &&
@@ -110,11 +110,12 @@ bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
               &executable_iterate_agent_symbols);
 }
 
-void HsaFunctions::TakeRuntimes(const HsaFunctions& later, const ElfObject& runtime) {
+void HsaFunctions::CopyRuntimeFunctions(const HsaFunctions& later,
+                                        const ElfObject& runtime) {
   auto* ours = reinterpret_cast<void**>(this);
   for (size_t i = 0; i < kFunctions; ++i) {
     void* function = All(later)[i];
-    // Our functions call them meanwhile.
+    // Our functions may be calling them at this time.
     if (runtime.Contains(function)) StoreRelease(&ours[i], function);
   }
 }

@@ -38,8 +38,8 @@ struct QueueDescriptor {
   uint8_t reserved2[20];
 };
 static_assert(sizeof(QueueDescriptor) == 96, "as the runtime has it");
-// A descriptor of a version that we do not know may be laid out in another way. True if
-// what is said of the queue, after its creation, is true of it.
+// True if the descriptor, after the queue's creation, describes the queue correctly. A
+// descriptor of an unknown version may have another layout.
 bool DescribesQueue(const QueueDescriptor& descriptor);
 using AmdQueueCreate = hsa_status_t (*)(hsa_agent_t agent, QueueDescriptor* descriptors,
                                         uint32_t count);
@@ -108,7 +108,7 @@ struct HsaFunctions {
   decltype(&::hsa_amd_memory_pool_allocate) memory_pool_allocate;
   decltype(&::hsa_amd_memory_pool_free) memory_pool_free;
   decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
-  AsyncCopyOnEngine memory_async_copy_on_engine;  // nullptr where there is none
+  AsyncCopyOnEngine memory_async_copy_on_engine;  // nullptr if the runtime has none
   AmdQueueCreate amd_queue_create;                // the same
   AsyncBatchCopy memory_async_batch_copy;         // the same
   QueueGetInfo queue_get_info;                    // the same
@@ -118,14 +118,14 @@ struct HsaFunctions {
   QueueInterceptRegister queue_intercept_register;
   decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
 
-  // Reads all of them. False if a slot of the core table is null. Where a function of the
-  // AMD extension table is missing, one that fails is put in its place; nullptr only
-  // where it says so.
+  // Reads all of them. False if a slot of the core table is null. A missing function of
+  // the AMD extension table is replaced by one that fails; it is nullptr only where the
+  // member's comment says so.
   bool Load(const ApiTableRoot* root, const AmdSlots& slots);
-  // Of functions that were read from the same tables later, those that are the runtime's
-  // own. What is in the place of the others may be ours, or call ours.
-  void TakeRuntimes(const HsaFunctions& later, const ElfObject& runtime);
-  // Whether it is one of them.
+  // Copies from `later`, which was read from the same tables, those functions that are
+  // the runtime's own. The others may be ours, or call ours.
+  void CopyRuntimeFunctions(const HsaFunctions& later, const ElfObject& runtime);
+  // True if `function` is one of these functions.
   bool Has(const void* function) const;
 };
 

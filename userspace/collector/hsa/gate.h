@@ -9,9 +9,9 @@
 
 namespace rocattach::collector {
 
-// Against Close():
-//   1. there the state changes, and then those inside are counted;
-//   2. here the thread is counted, and then the state is read.
+// Enter() against Close():
+//   1. the thread that closes changes the state, and then counts those inside;
+//   2. Enter() counts its thread, and then reads the state.
 // Both are sequentially consistent, so at least one of them sees the other.
 class Gate {
  public:
@@ -33,8 +33,8 @@ class Gate {
     __atomic_fetch_sub(inside, 1u, __ATOMIC_SEQ_CST);
   }
 
-  // Whatever happens to the one who opens it again, nobody waits longer than until
-  // `give_up_ns`.
+  // Threads wait until `give_up_ns` at the latest, whatever happens to the thread that
+  // is to open the gate again.
   void Close(State state, uint64_t give_up_ns) {
     StoreRelaxed(&give_up_ns_, give_up_ns);
     __atomic_store_n(&state_, static_cast<uint32_t>(state), __ATOMIC_SEQ_CST);
@@ -44,12 +44,12 @@ class Gate {
     FutexWake(&state_);
   }
 
-  // The thread that passes while the gate is closing: one for which others may be
-  // waiting.
+  // Sets the thread that may pass while the gate is closing: one for
+  // which others may be waiting.
   void set_exempt(uint32_t tid) { StoreRelaxed(&exempt_, tid); }
 
  private:
-  // With the thread counted, before and after.
+  // The thread is counted in `inside` before and after this.
   __attribute__((noinline)) void WaitOutside(uint32_t* inside) {
     ErrnoKeeper keep_errno;
     for (;;) {
@@ -63,7 +63,7 @@ class Gate {
     }
   }
   bool MayPass(uint32_t state) const {
-    // Nobody opens the gate in a forked child.
+    // In a forked child no thread opens the gate.
     if (!g_process.guard.Ours()) return true;
     return state == kClosing &&
            LoadRelaxed(&exempt_) == static_cast<uint32_t>(syscall(SYS_gettid));

@@ -6,15 +6,15 @@
 
 namespace rocattach::collector {
 
-// True if a runtime that starts again has a table that already contains our functions:
+// True if the table of a runtime that has started again already contains our functions:
 // an SDK that was loaded late restores the table as it found it, and puts its own
 // functions over ours. Then nothing must be replaced, and our functions call the same
 // functions as before: those of the SDK would call ours again.
 bool HooksInPlace(const ApiTableRoot* root);
-// Whether a function is ours for hsa_queue_destroy.
+// True if `function` is our hook for hsa_queue_destroy.
 bool IsOurQueueDestroy(const void* function);
-// Stores one of our functions in a table, unless the place belongs to another tool whose
-// function calls ours: the two would call each other forever. Nothing for kNoSlot.
+// Stores one of our functions in a table, unless the entry is another tool's function
+// that calls ours: the two would call each other forever. Does nothing for kNoSlot.
 void ReplaceEntry(ApiTable* table, uint32_t slot, void* hook);
 template <typename F>
 void ReplaceEntry(ApiTable* table, uint32_t slot, F* hook) {
@@ -22,7 +22,7 @@ void ReplaceEntry(ApiTable* table, uint32_t slot, F* hook) {
 }
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
-// Those of them that copy memory, and those that allocate and free it.
+// Replaces the entries that copy memory, and those that allocate and free it.
 void InstallCopyHooks(ApiTableRoot* root, const AmdSlots& slots);
 void InstallMemoryHooks(ApiTableRoot* root, const AmdSlots& slots);
 // Replaces the functions that reserve packets of a queue.

@@ -9,7 +9,7 @@ using Packet = AqlPacket;
 
 // Slots that are left free for the runtime's retry packet and our markers.
 constexpr uint64_t kMargin = 8;
-// A queue in an error state never consumes anything: give up holding its producer.
+// A queue in an error state consumes nothing: its producer must not wait forever.
 constexpr uint64_t kMaxWaitNs = 2'000'000'000;
 
 uint64_t SizeOf(const Queue& q) {
@@ -94,7 +94,7 @@ void InterceptCapture::Record(Queue* q, Packet* packet, uint64_t index, uint64_t
     capture_->Dispatch(q, &dispatch, index, now_ns, ring->tid(), ring);
     packet->ext_dispatch.completion_signal = dispatch.completion_signal.handle;
   } else if (kind == PacketKind::kOpaque && view.is_pm4()) {
-    // Another tool's: it starts and reads its counters with them.
+    // PM4 packets of another tool, which starts and reads its counters with them.
     capture_->Barrier(view);
   } else {
     capture_->Other(view, ring);

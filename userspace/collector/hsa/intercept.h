@@ -28,7 +28,7 @@ class InterceptCapture {
   // intercepted. The entry keeps it. False: out of memory.
   static bool Prepare(Queue* q, uint32_t packets);
 
-  // What the handler does for one batch of queue `q`.
+  // Handles one batch of packets of queue `q`.
   void Handle(Queue* q, const void* packets, uint64_t count, uint64_t user_index,
               InterceptWriter writer, bool recording, RingHandle* ring);
 

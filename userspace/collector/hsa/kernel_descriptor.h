@@ -42,7 +42,7 @@ inline KernelRegisters RegistersOf(const KernelDescriptor& d, uint16_t gfx) {
     r.arch_vgprs = static_cast<uint16_t>(vgpr_granules * (wave32 ? 8 : 4));
     r.sgprs = 128;  // fixed since gfx10; the field is reserved
   } else if (gfx >= 0x900) {
-    // SGPRs come in sixteens, the field counts eights.
+    // SGPRs are allocated in units of 16; the field counts units of 8.
     r.sgprs = static_cast<uint16_t>((sgpr_field / 2 + 1) * 16);
     if (unified) {
       // One file for both kinds: accumulation registers start at ACCUM_OFFSET.

@@ -10,9 +10,9 @@
 
 namespace rocattach::collector {
 
-// A tool that does so (rocprofiler-sdk with inline interposition) keeps indices of its
-// own: the packets that it is given are not where the queue has them. A forked child may
-// have our own functions there.
+// A tool that replaces these functions (rocprofiler-sdk with inline interposition)
+// keeps indices of its own: the packets that it receives are at other indices in the
+// queue. A forked child may have our own functions there.
 bool LiveEntry::IndicesAreTheRuntimes(const LiveTables& tables) {
   ElfObject ours;
   const bool have_ours =
@@ -61,8 +61,8 @@ const char* LiveEntry::Install(const void* window, bool late) {
     Restore();
   }
   h.tracker.set_times_are_ours(h.queues_are_the_runtimes);
-  // A tool below us would use them with the runtime's functions, which do not know
-  // them.
+  // A tool below us would pass our signals to the runtime's
+  // functions, which do not know them.
   h.tracker.set_adds_signals(!late || h.queues_are_the_runtimes);
   known_ = installed_ = true;
   StoreRelaxed(&g_process.memory.control()->entry,
@@ -77,23 +77,23 @@ void LiveEntry::Restore() {
   HookRuntimeInit();
 }
 
-// Once they are known, only the runtime's own replace them: the others that are in the
-// table may be ours, or call ours.
+// Once all functions are known, only the runtime's own replace them: any others that
+// are in the table may be ours, or call ours.
 const char* LiveEntry::LoadFunctions() {
   HsaFunctions now = {};
   if (!now.Load(&tables_.root, tables_.slots)) {
     return "the runtime's API table has a null entry";
   }
   if (known_) {
-    g_hsa.functions.TakeRuntimes(now, tables_.runtime);
+    g_hsa.functions.CopyRuntimeFunctions(now, tables_.runtime);
   } else {
     g_hsa.functions = now;
   }
   return nullptr;
 }
 
-// One that ours call cannot call ours in turn: the two would have called each other
-// forever before.
+// A function that ours call cannot call ours in turn: the two would already have
+// called each other forever.
 bool LiveEntry::IsBelowUs(const void* function) const {
   return tables_.runtime.Contains(function) || g_hsa.functions.Has(function);
 }
@@ -119,9 +119,9 @@ bool LiveEntry::AnyIsBelowUs() const {
 void LiveEntry::StoreAgain(RingHandle* ring) {
   if (!late_ || !installed_) return;
   const bool out = AnyIsBelowUs();
-  const bool was_out = LoadRelaxed(&taken_out_) != 0;
+  const bool was_out = LoadRelaxed(&bypassed_) != 0;
   if (!out && !was_out) return;
-  StoreRelaxed(&taken_out_, 1u);
+  StoreRelaxed(&bypassed_, 1u);
   const uint64_t now = BootNs();
   if (!was_out) {
     WaitBeforeStore(now);
@@ -143,11 +143,11 @@ void LiveEntry::StoreAgain(RingHandle* ring) {
   }
   named_ = false;
   stored_ns_ = now;
-  StoreRelaxed(&taken_out_, 0u);
+  StoreRelaxed(&bypassed_, 0u);
 }
 
-// Each time the program's kernels are read again, which takes a thread of the program
-// milliseconds: not all the time where a tool puts the tables back all the time.
+// After each store the program's kernels are read again, which takes one of its threads
+// milliseconds: store less often if a tool keeps putting the tables back.
 void LiveEntry::WaitBeforeStore(uint64_t now_ns) {
   constexpr uint64_t kShortestNs = 4'000'000, kLongestNs = 256'000'000;
   constexpr uint64_t kQuietNs = 10'000'000'000;
@@ -179,8 +179,8 @@ const char* LiveEntry::StoreNow() {
   return nullptr;
 }
 
-// Arming takes milliseconds, unless its thread does not get a processor. Nobody waits
-// for longer than this after it has begun: it may need a lock that one of them holds.
+// Arming takes milliseconds, unless its thread gets no CPU. Other threads wait for at
+// most this time after its start: it may need a lock that one of them holds.
 constexpr uint64_t kLongestArmingNs = 500'000'000;
 
 bool LiveEntry::WaitForArmer(uint32_t armer) {
@@ -195,7 +195,7 @@ bool LiveEntry::TryArm() {
   ErrnoKeeper keep_errno;
   const auto me = static_cast<uint32_t>(syscall(SYS_gettid));
   for (;;) {
-    // A handler of a signal that comes meanwhile may fork.
+    // A signal handler that runs meanwhile may fork.
     if (!p.guard.Ours()) return false;
     const uint32_t phase = LoadAcquire(&p.phase);
     // Unloaded: the runtime may have been started again without our knowledge.
@@ -209,8 +209,8 @@ bool LiveEntry::TryArm() {
                                     __ATOMIC_ACQUIRE)) {
       break;
     }
-    // Arming calls what was in the tables before: functions of another tool may call
-    // the runtime through them.
+    // Arming calls the functions that were in the tables before: those of another tool
+    // may call the runtime through the tables.
     if (armer == me || !WaitForArmer(armer)) return false;
   }
   ArmIfOpen();
@@ -252,7 +252,7 @@ bool LiveEntry::EnterShutDown() {
 
 void LiveEntry::LeaveShutDown(hsa_status_t status) {
   ErrnoKeeper keep_errno;
-  // A runtime that does not rebuild its table says that it is closed.
+  // A runtime that does not rebuild its table reports that it is closed.
   const bool last =
       status == HSA_STATUS_SUCCESS && (TableIsTheRuntimes() || !RuntimeIsOpen());
   if (phase_before_ == kPhaseArmed) {

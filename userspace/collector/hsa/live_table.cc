@@ -11,7 +11,7 @@ struct CoreFunction {
   uint32_t slot;
 };
 
-// hsa_init is not among them: newer runtimes do something else first there.
+// hsa_init is not among them: newer runtimes do other work in it first.
 constexpr CoreFunction kCoreFunctions[] = {
     {"hsa_shut_down", kCoreShutDown},
     {"hsa_system_get_info", kCoreSystemGetInfo},
@@ -79,7 +79,7 @@ constexpr uint32_t kAmdFunctionCount = sizeof(kAmdFunctions) / sizeof(kAmdFuncti
 // Some functions may have probes on them, but not most of them.
 constexpr uint32_t kLeastCore = 12, kLeastAmd = 8;
 constexpr uint8_t kBreakpoint = 0xcc;  // int3
-// A variable that nobody else refers to is given up after so many functions.
+// Number of functions whose variables are tried before the search is given up.
 constexpr uint32_t kNominations = 4;
 
 // The jumps of one exported function.
@@ -109,7 +109,7 @@ int32_t OffsetOf(uint32_t slot) {
   return static_cast<int32_t>(sizeof(ApiTableVersion) + slot * sizeof(void*));
 }
 
-// A slot inside the table; kNoSlot if the offset is none.
+// The slot at this offset of the table; kNoSlot if there is none.
 uint32_t SlotAt(const ApiTable& table, int32_t offset) {
   if (offset < OffsetOf(0) || offset % static_cast<int32_t>(sizeof(void*)) != 0 ||
       static_cast<uint32_t>(offset) + sizeof(void*) > table.version.minor_id) {
@@ -136,7 +136,7 @@ ApiTable* TableIn(const ElfObject& runtime, uint64_t address) {
   return runtime.Contains(table, bytes, PF_R | PF_W) ? table : nullptr;
 }
 
-// How the readable functions of a list see one variable.
+// The votes of a list's readable functions on one variable.
 struct Vote {
   uint32_t asked = 0, agreed = 0, disagreed = 0;
 
@@ -200,7 +200,7 @@ ApiTable* FindTable(const ElfObject& runtime, const Functions& functions, Agree 
   return nullptr;
 }
 
-// The function in a slot: the runtime's own, or that of a tool or of ours.
+// True if a slot contains a function: the runtime's own, a tool's or ours.
 bool IsCode(const ElfObject& runtime, const ApiTable& table, uint32_t slot) {
   const void* function = LoadAcquire(&table.slots[slot]);
   if (runtime.Contains(function, 1, PF_X)) return true;

@@ -20,8 +20,8 @@ struct LiveTables {
   ElfObject runtime;
   ApiTableRoot root;  // created here; the tables it points to are the runtime's
   AmdSlots slots;
-  // What is known of intercept queues, by functions that came with the same release.
-  // ROCr up to 5.7 asserts when a wrapped hardware queue overflows twice.
+  // Properties of intercept queues, inferred from functions of the same release. ROCr
+  // up to 5.7 asserts when a wrapped hardware queue overflows twice.
   bool intercept_overflow_asserts;
   // ROCr since 7.1 may pass batches; 7.2.0 and 7.2.1 overflow a buffer with them.
   bool intercept_batches;
@@ -30,8 +30,8 @@ struct LiveTables {
   uint32_t unproven;
 };
 
-// `window` is an address inside the runtime: a process may have several. nullptr if the
-// tables were found, else why not. Changes nothing.
+// `window` is an address inside the runtime: a process may have several runtimes.
+// Returns nullptr if the tables were found, else the reason why not. Changes nothing.
 const char* FindLiveTables(const void* window, LiveTables* tables);
 
 // The same for tables that the runtime, or a profiler, passes: they must be the live

@@ -18,8 +18,8 @@ uint64_t Load(const volatile uint64_t* index) {
 
 }  // namespace
 
-// The queue that the packet processor reads: of a counted queue, a handle is a copy of what
-// its user needs of it, without the indices.
+// The queue that the packet processor reads. A handle of a counted queue is a copy of
+// the parts that its user needs, without the indices.
 const hsa_queue_t* OldQueues::Hardware(const hsa_queue_t* queue) {
   const auto* doorbell =
       reinterpret_cast<const amd_signal_t*>(queue->doorbell_signal.handle);
@@ -35,8 +35,8 @@ uint64_t OldQueues::WriteIndexOf(const hsa_queue_t* queue) {
   return Load(&Raw(Hardware(queue))->write_dispatch_id);
 }
 
-// Those of copy engines are sized in bytes, and count bytes. HSA has a flag for queues that
-// take dispatches, which they do not have.
+// Queues of copy engines are sized in bytes, and their indices count bytes. They lack
+// the flag that HSA has for queues that take dispatches.
 bool OldQueues::HasPackets(const hsa_queue_t* queue) {
   return (queue->features & HSA_QUEUE_FEATURE_KERNEL_DISPATCH) != 0 &&
          queue->base_address != nullptr && queue->size != 0 &&
@@ -53,14 +53,10 @@ OldQueues::Pending* OldQueues::FindPending(const hsa_queue_t* queue) {
 OldQueues::Pending* OldQueues::AddPending(const hsa_queue_t* queue) {
   if (pending_count_ == kMaxPending) return nullptr;
   Pending* pending = &pending_[pending_count_];
-  const uint64_t written = Load(&Raw(queue)->write_dispatch_id);
-  const uint64_t consumed = Load(&Raw(queue)->read_dispatch_id);
-  *pending = {queue, queue->doorbell_signal.handle, late_ ? written : consumed};
+  const auto* raw = Raw(queue);
+  *pending = {queue, queue->doorbell_signal.handle,
+              Load(late_ ? &raw->write_dispatch_id : &raw->read_dispatch_id)};
   StoreRelaxed(&pending_count_, pending_count_ + 1);
-  if (late_ && written > consumed) {
-    __atomic_fetch_add(&g_process.memory.control()->packets_before, written - consumed,
-                       __ATOMIC_RELAXED);
-  }
   return pending;
 }
 
@@ -72,10 +68,10 @@ void OldQueues::RemovePending(Pending* pending) {
 void OldQueues::See(const hsa_queue_t* handle) {
   const hsa_queue_t* queue = Hardware(handle);
   if (queue != handle && IsKnown(queue)) return;
-  if (g_hsa.live.TakenOut()) return;
+  if (g_hsa.live.MayBeBypassed()) return;
   g_hsa.Regain(queue);
   TinyLockHolder hold(lock_);
-  // The registry has those that were created since, and those that are tracked.
+  // The registry has the queues that were created since, and those that are tracked.
   if (HasPackets(queue) && g_hsa.queues.FindByHandle(queue) == nullptr &&
       FindPending(queue) == nullptr && AddPending(queue) == nullptr) {
     return;
@@ -113,7 +109,7 @@ bool OldQueues::IsExcluded(uint64_t doorbell) const {
   return false;
 }
 
-// What a program rings for, it has reserved and written.
+// A program rings only for packets that it has reserved and written.
 bool OldQueues::IsPacket(const hsa_queue_t* queue, uint64_t last) {
   if (last >= Load(&Raw(queue)->write_dispatch_id)) return false;
   const auto* packets = static_cast<const AqlPacket*>(queue->base_address);
@@ -121,8 +117,8 @@ bool OldQueues::IsPacket(const hsa_queue_t* queue, uint64_t last) {
   return type != HSA_PACKET_TYPE_INVALID && type <= HSA_PACKET_TYPE_BARRIER_OR;
 }
 
-// A queue does not tell its agent. If there are several GPUs, that of the kernel which
-// is dispatched is that of the queue: each GPU has its own copy of a kernel.
+// Older runtimes do not tell a queue's agent. If there are several GPUs, it is then the
+// agent of the dispatched kernel: each GPU has its own copy of a kernel.
 const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
   const Agents& agents = g_hsa.agents;
   const auto query = g_hsa.functions.queue_get_info;
@@ -144,7 +140,7 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
   for (uint64_t index = pending->first; index <= last; ++index) {
     const PacketView packet = packets[index % pending->queue->size];
     if (packet.type() == HSA_PACKET_TYPE_INVALID) return nullptr;
-    // Nobody else looks at it if the queue cannot be tracked yet.
+    // No other code examines this packet if the queue cannot be tracked yet.
     g_hsa.capture.Barrier(packet);
     const PacketKind kind = packet.kind();
     if (kind == PacketKind::kDispatch || kind == PacketKind::kExtDispatch) {
@@ -157,7 +153,7 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
 
 Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
                                  RingHandle* ring) {
-  if (!MayBeDoorbell(signal) || g_hsa.live.TakenOut()) return nullptr;
+  if (!MayBeDoorbell(signal) || g_hsa.live.MayBeBypassed()) return nullptr;
   HsaBackend& h = g_hsa;
   const auto& raw = *reinterpret_cast<const amd_signal_t*>(signal.handle);
   if (IsDoorbell(raw)) h.Regain(reinterpret_cast<const hsa_queue_t*>(raw.queue_ptr));

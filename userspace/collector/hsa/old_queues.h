@@ -12,23 +12,23 @@
 
 namespace rocattach::collector {
 
-// Those from before a late attach, and those that were created in a way that we do not
-// know, such as hsa_amd_counted_queue_acquire(), which gives several handles to one queue.
+// Queues from before a late attach, and queues created in a way that we do not know,
+// such as hsa_amd_counted_queue_acquire(), which gives several handles to one queue.
 //
-// The runtime has no list of its queues, so each is found when it is used. After a late
-// attach, packets that were reserved earlier may have been rung for already, and then belong to the GPU, so
-// recording begins with a packet that certainly has not been:
+// The runtime has no list of its queues, so each one is found when it is used. After a
+// late attach, packets reserved earlier may have been rung for and belong to the GPU,
+// so recording begins with a packet that certainly has not been rung for:
 // 1. A thread is about to reserve packets. Before it does, the write index is read:
 //    `first`. All packets from there on are reserved after our functions were in place.
 // 2. They are rung for through us. The first such ring starts to track the queue.
 // Rings for packets before `first` are forwarded unchanged.
 //
 // A program may reserve packets without calling the runtime. Then the first ring of the
-// queue takes the part of step 1. Where we have been since before the first queue, the
-// first ring is that of its first packets.
+// queue replaces step 1. If we were present before the first queue was created, that
+// ring is for the queue's first packets.
 class OldQueues {
  public:
-  // From here on the other functions do something. `late`: the runtime was open before.
+  // From here on the other functions take effect. `late`: the runtime was open before.
   void Begin(bool late) {
     late_ = late;
     StoreRelease(&active_, 1u);
@@ -41,25 +41,25 @@ class OldQueues {
     See(queue);
   }
 
-  // Of the queue behind that handle.
+  // The write index of the hardware queue behind that handle.
   static uint64_t WriteIndexOf(const hsa_queue_t* queue);
 
-  // False for most stores to signals, which FindByDoorbell need not look at. The
-  // doorbells of queues that another tool intercepts are of any kind, so while queues
-  // are pending every signal may be one.
+  // False for most signals that are stored to, which FindByDoorbell need not check.
+  // Doorbells of queues that another tool intercepts can be signals of any kind, so
+  // while queues are pending every signal may be one.
   bool MayBeDoorbell(hsa_signal_t signal) const {
     return signal.handle != 0 &&
            (IsDoorbell(*reinterpret_cast<const amd_signal_t*>(signal.handle)) ||
             LoadRelaxed(&pending_count_) != 0);
   }
 
-  // The application rings `value`, and the registry does not know the signal. Returns
-  // the queue, which is tracked from here on, if it is the doorbell of one of which
-  // `value` is to be recorded; otherwise nullptr.
+  // The application stores `value` to a signal that the registry does not know. If it
+  // is the doorbell of a queue of which packet `value` is to be recorded, starts to
+  // track that queue and returns it; otherwise returns nullptr.
   Queue* FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
                         RingHandle* ring);
 
-  // The doorbell of a queue whose entries are no AQL packets.
+  // Excludes the doorbell of a queue whose entries are not AQL packets.
   void Exclude(hsa_signal_t doorbell);
   // hsa_queue_destroy is about to run.
   void Destroying(const hsa_queue_t* queue);
@@ -91,7 +91,7 @@ class OldQueues {
     return LoadAcquire(&known_[Hash(queue)]) == queue;
   }
   static const hsa_queue_t* Hardware(const hsa_queue_t* queue);
-  // Whether the entries of the queue's ring are AQL packets.
+  // True if the entries of the queue's ring are AQL packets.
   static bool HasPackets(const hsa_queue_t* queue);
   void See(const hsa_queue_t* handle);
   // The rest is called with the lock.
@@ -99,12 +99,12 @@ class OldQueues {
   Pending* AddPending(const hsa_queue_t* queue);
   Pending* PendingByDoorbell(hsa_signal_t signal);
   void RemovePending(Pending* pending);
-  // The GPU that the queue belongs to; nullptr if that cannot be told yet. Advances
-  // `first` past packets that are not dispatches and that `last` rings for.
+  // The GPU that the queue belongs to; nullptr if it cannot be determined yet. Advances
+  // `first` past packets up to `last` that are not dispatches.
   const Agent* FindAgent(Pending* pending, uint64_t last);
 
   bool IsExcluded(uint64_t doorbell) const;
-  // Whether `last`, which is rung for, is the index of an AQL packet.
+  // True if `last`, which is rung for, is the index of an AQL packet.
   static bool IsPacket(const hsa_queue_t* queue, uint64_t last);
 
   uint32_t active_ = 0;
@@ -113,10 +113,10 @@ class OldQueues {
   TinyLock lock_;
   Pending pending_[kMaxPending] = {};
   uint64_t excluded_[kMaxExcluded] = {};  // doorbells, 0: free
-  // Queues that have been seen: a cache, each in the place that its address gives. Those
-  // that packet processors read, of which we are told when they are destroyed: other
-  // handles of counted queues are released without our knowledge, and their memory may
-  // become a handle of another queue.
+  // Cache of queues that have been seen, indexed by a hash of their address. Contains
+  // only queues that packet processors read, whose destruction we see: other handles
+  // of counted queues are released without our knowledge, and their memory may become
+  // a handle of another queue.
   const hsa_queue_t* known_[kKnown] = {};
 };
 

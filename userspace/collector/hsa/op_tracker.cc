@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kStock = 32;
 constexpr uint32_t kMaxStock = 4 * kStock;
-// Operations that are prefetched while one is published.
+// Number of operations to prefetch while one is published.
 constexpr uint32_t kLookAhead = 4;
 
 }  // namespace
@@ -78,10 +78,10 @@ bool OpTracker::Finished(uint32_t index) {
   return app_signals_.Poll(index);
 }
 
-// A packet processor may take a packet just before it gets a signal of ours, if it was
-// rung past it. It is known to have ended when one after it that had to wait for all before
-// it has ended. That one's signal has been read before: a signal that still says nothing
-// now never will. Another tool that moves packets may complete them in another order.
+// A packet processor that was rung past a packet may take it just before the packet
+// gets a signal of ours. It has certainly ended when a later packet that had to wait
+// for all before it has ended. The later one's signal was read first: a signal not done
+// by now never will be. A tool that moves packets may complete them in another order.
 bool OpTracker::EndedUntold(const OpList& list, uint32_t index) {
   return links_[index].kind == OpKind::kOwnSignal && times_are_ours_ &&
          shared(index)->u.dispatch.packet_index < list.all_ended &&
@@ -117,7 +117,7 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
     }
     Unlink(list, index, before);
     Publish(list, index, context, flags);
-    // Not before: what others see as gone must have been published.
+    // Only now: what other threads see as gone must have been published.
     StoreRelease(&list->count, list->count - 1);
     ++published;
     index = next;
@@ -241,7 +241,7 @@ void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& cont
     if (!copy) context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   }
   rocattach_inflight* entry = shared(index);
-  // What an application's signal says is certain only with times.
+  // An application's signal proves the end of an operation only if it has the times.
   if (links_[index].barrier != 0 && flags == 0 &&
       (links_[index].kind == OpKind::kOwnSignal || ops_[index].timed)) {
     list->all_ended = std::max(list->all_ended, entry->u.dispatch.packet_index);

@@ -14,11 +14,11 @@
 
 namespace rocattach::collector {
 
-// What publishing needs to know of an operation's queue.
+// The parts of an operation's queue that publishing needs.
 struct HarvestContext {
-  const Agent* agent;  // whose ticks the signals hold
-  ClockMap* clock;     // of the queue
-  RingHandle* ring;    // of the calling thread
+  const Agent* agent;  // the signals hold this agent's ticks
+  ClockMap* clock;     // the queue's
+  RingHandle* ring;    // the calling thread's
 };
 
 // Owns the in-flight table. Lists are guarded by their owners' locks.
@@ -85,14 +85,14 @@ class OpTracker {
   }
 
   // Publishes finished operations, oldest first: at most `limit` of them, and giving up
-  // after `patience` unfinished ones. Returns how many were published. Dispatches that
-  // have ended without telling are among them, without times.
+  // after `patience` unfinished ones. Returns how many were published. These include,
+  // without times, dispatches whose end their signal does not show.
   uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
                    uint32_t patience);
 
   // Publishes finished dispatches, oldest first, at most `limit`, without reading the
-  // signals of packets that the packet processor has not reached: it would have to
-  // fetch the cache line back before it can write it. If a processor reports its
+  // signals of packets that the packet processor has not reached: the processor would
+  // have to fetch the cache line back before writing it. If a processor reports its
   // progress late, callers other than the producers harvest in full.
   void HarvestConsumed(OpList* list, const HarvestContext& context, uint64_t read_index,
                        uint32_t limit);
@@ -116,11 +116,11 @@ class OpTracker {
   // Returns the list's free entries to the common pool.
   void Retire(OpList* list);
 
-  // False where another tool, between us and the runtime, moves packets and signals: it
-  // may leave two equal times in one of our signals, which are meaningless then.
+  // False if another tool, between us and the runtime, moves packets and signals: it
+  // may leave two equal times in one of our signals, which are then meaningless.
   void set_times_are_ours(bool ours) { times_are_ours_ = ours; }
 
-  // Whether packets without a completion signal get one of ours.
+  // True if packets without a completion signal get one of ours.
   void set_adds_signals(bool adds) { adds_signals_ = adds; }
   bool adds_signals() const { return adds_signals_; }
 
@@ -130,9 +130,9 @@ class OpTracker {
 
  private:
   bool Finished(uint32_t index);
-  // Whether a dispatch has ended, and its signal of ours will never tell.
+  // True if a dispatch has ended although its signal, one of ours, will never show it.
   bool EndedUntold(const OpList& list, uint32_t index);
-  // Takes an operation, and the one `before` it in its list, which may be none.
+  // Removes an operation from its list. `before` is the one before it, or kNoOp.
   void Unlink(OpList* list, uint32_t index, uint32_t before);
   uint32_t Prefetch(uint32_t index, uint64_t read_index);
   void Publish(OpList* list, uint32_t index, const HarvestContext& context,
@@ -149,7 +149,7 @@ class OpTracker {
   ClockSource clocks_;
   bool times_are_ours_ = true;
   bool adds_signals_ = true;
-  // Every producer writes these; it only reads those above.
+  // Every producer writes the members below; it only reads those above.
   alignas(64) uint64_t next_correlation_ = 1;
   alignas(64) TinyLock free_lock_;
   uint32_t free_head_ = kNoOp;

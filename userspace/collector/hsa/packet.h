@@ -13,17 +13,17 @@ inline uint8_t PacketType(uint16_t header) {
          ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
 }
 
-// Whether the packet begins when all before it in its queue have ended.
+// True if the packet begins only when all before it in its queue have ended.
 inline bool HasBarrier(uint16_t header) {
   return (header >> HSA_PACKET_HEADER_BARRIER & 1) != 0;
 }
 
-// Of packets of the type HSA_PACKET_TYPE_VENDOR_SPECIFIC: their third byte. The names of
+// The third byte of packets of type HSA_PACKET_TYPE_VENDOR_SPECIFIC. Names are those of
 // hsa_ext_amd.h of interface 1.31, without the prefix.
 enum class VendorFormat : uint8_t {
   kPm4 = 1,
   kBarrierValue = 2,
-  kExtKernelDispatch = 3,  // that of gfx1250; up to interface 1.16 only for AIE agents
+  kExtKernelDispatch = 3,  // gfx1250's; up to interface 1.16 only for AIE agents
   kIbCondJump = 6,         // runs packets that are outside of the ring
   kIbJump = 7,
 };
@@ -53,7 +53,7 @@ union AqlPacket {
   ExtKernelDispatch ext_dispatch;
   struct {
     uint16_t header;
-    uint8_t format;  // of vendor-specific packets
+    uint8_t format;  // vendor-specific packets only
   } any;
   uint32_t first;  // the header, and two bytes more
   uint64_t words[8];
@@ -64,12 +64,12 @@ static_assert(sizeof(AqlPacket) == 64 && sizeof(ExtKernelDispatch) == 64,
 enum class PacketKind : uint8_t {
   kDispatch,
   kExtDispatch,
-  kOpaque,  // runs work that the packet does not describe, or is not known
+  kOpaque,  // runs work that the packet does not describe, or its type is not known
   kOther,   // runs no kernel
 };
 
-// A packet of which the header has been read, once: a packet processor may take the packet
-// at any time if it was rung past it before, and overwrites its type then.
+// A packet whose header has been read, exactly once: if the doorbell was rung past it
+// before, a packet processor may take it at any time and overwrite its type.
 class PacketView {
  public:
   PacketView(const AqlPacket& packet)  // NOLINT(google-explicit-constructor)
@@ -107,8 +107,8 @@ class PacketView {
     return type() == HSA_PACKET_TYPE_VENDOR_SPECIFIC && format() == VendorFormat::kPm4;
   }
 
-  // Calls `use` with each value that may be the handle of the packet's completion signal.
-  // One that is none harms nobody who only looks it up.
+  // Calls `use` with each value that may be the handle of the packet's completion
+  // signal. A value that is not one does no harm if `use` only looks it up.
   template <typename Use>
   void ForEachCompletionSignal(Use use) const {
     constexpr int kIb = 6, kLast = 7;
@@ -127,7 +127,7 @@ class PacketView {
   const AqlPacket* packet_;
 };
 
-// The same dispatch as a packet of HSA.
+// The same dispatch as an HSA kernel dispatch packet.
 inline hsa_kernel_dispatch_packet_t AsDispatch(const ExtKernelDispatch& ext) {
   const uint64_t clusters[3] = {ext.clusters_x, ext.clusters_y, ext.clusters_z};
   uint32_t grid[3];
@@ -152,8 +152,8 @@ inline hsa_kernel_dispatch_packet_t AsDispatch(const ExtKernelDispatch& ext) {
   return packet;
 }
 
-// Reads a packet in device memory: each load is one read over the bus, so there are as
-// few as possible. The header first: what a producer wrote before it is there then.
+// Reads a packet in device memory with few loads, since each is one read over the bus.
+// The header is read first: what its producer wrote before it is visible then.
 inline void ReadOnce(const AqlPacket* packet, AqlPacket* copy) {
   const auto* from = reinterpret_cast<const __m128i*>(packet);
   auto* to = reinterpret_cast<__m128i*>(copy);

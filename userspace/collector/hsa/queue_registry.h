@@ -8,8 +8,8 @@
 
 namespace rocattach::collector {
 
-// Entries are never freed, only reused: a doorbell hook may still read one while it is
-// being removed. Lookup takes no lock.
+// Entries are never freed, only reused: a doorbell hook may still read an entry while
+// it is being removed. Lookup takes no lock.
 class QueueRegistry {
  public:
   static constexpr uint32_t kMax = 1024;
@@ -46,9 +46,9 @@ class QueueRegistry {
     uint64_t doorbell;  // 0: never used
     Queue* queue;       // nullptr: hidden
   };
-  // Twice as many as queues, so that there is always one that is free or hidden. A
-  // hidden one is reused for another doorbell: that of a destroyed queue is not looked
-  // up any more.
+  // Twice as many slots as queues, so that one is always free or hidden. A
+  // hidden slot is reused for another doorbell, since the doorbell of a
+  // destroyed queue is no longer looked up.
   static constexpr uint32_t kSlots = 2 * kMax;
 
   static uint32_t Hash(uint64_t doorbell) {

@@ -1,4 +1,4 @@
-// What the HSA backend currently records.
+// Determines what the HSA backend currently records.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_RECORDING_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_RECORDING_H_
 
@@ -33,10 +33,10 @@ class HsaRecording {
            Planned(ROCATTACH_PLAN_RECORD_COPIES);
   }
 
-  // Recording is requested, but nothing drains: what passes meanwhile is lost. The number
-  // of the stop, or 0.
+  // Number of the current stop, or 0. During a stop recording is requested, but nothing
+  // drains the rings: what passes meanwhile is lost.
   uint32_t Interruption() const { return LoadRelaxed(&process_->self_stopped); }
-  // Whether what passed during that stop counts.
+  // True if what passed during that stop counts as missed.
   bool IsMissed(uint32_t stop) const {
     return stop >= Process::kFirstStop && stop > LoadRelaxed(&process_->forgotten_stop);
   }

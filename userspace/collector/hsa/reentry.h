@@ -16,21 +16,21 @@ class Reentry {
   // The service has started us again: installs the variables until OnLoad. 0 or an
   // errno value.
   int Install();
-  // Around the runtime's own hsa_init, which would not look for tools without the
-  // variables.
+  // Called before and after the runtime's own hsa_init, which would not look for
+  // tools without the variables.
   void BeginInit();
   void EndInit();
   // Threads that entered hsa_init before our hook was in place may start the runtime
   // again: installs the variables briefly.
   void InstallForWaitingThreads();
-  // Ends an installation for waiting threads that was not used in time. Returns how
-  // long it remains, in ms; 0 if there is none.
+  // Ends an installation for waiting threads that was not used in time. Returns the
+  // time that is left for it, in ms; 0 if there is none.
   uint32_t Expire();
 
  private:
   TinyLock lock_;
-  uint32_t inits_under_way_ = 0;  // threads inside BeginInit and EndInit
-  uint64_t until_ns_ = 0;         // the installation for waiting threads ends
+  uint32_t inits_under_way_ = 0;  // threads between BeginInit and EndInit
+  uint64_t until_ns_ = 0;         // end of the installation for waiting threads
 };
 
 }  // namespace rocattach::collector

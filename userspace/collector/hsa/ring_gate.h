@@ -1,4 +1,4 @@
-// Holds doorbells and copies above rocprofiler-sdk, while a service of it is switched.
+// Holds doorbells and copies above rocprofiler-sdk while its services are switched.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_RING_GATE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_RING_GATE_H_
 
@@ -14,30 +14,30 @@
 
 namespace rocattach::collector {
 
-// The SDK counts a dispatch as started before it asks whether it has to wait for a
+// The SDK counts a dispatch as started before it checks whether it has to wait for a
 // start or a stop of counting. A switch at that moment waits for a packet that is
-// queued behind it, and the program stands still for good. So counting is only switched
-// while no dispatch is anywhere between the application and its end:
+// queued behind it, and the program hangs. So counting is only switched while no
+// dispatch is anywhere between the application and the dispatch's end:
 //   1. Our functions are in the runtime's tables above the SDK's. The gate for
-//      doorbells is closed, and all threads that have passed it come out of the SDK.
-//   2. What is in flight ends; the SDK's own callbacks tell when.
-//   3. The SDK's handler of the last dispatch ends: one of ours has run after it, on
-//      the same thread of the runtime.
-//   4. The switch; the gate opens.
-// Every step has the same time limit. When it has passed the gate opens, and nothing is
-// switched.
+//      doorbells is closed, and all threads that have passed it return from the SDK.
+//   2. Dispatches in flight end, as the SDK's own callbacks report.
+//   3. The SDK's handler of the last dispatch ends: we know it when one of ours has run
+//      after it, on the same thread of the runtime.
+//   4. Counting is switched, and the gate opens.
+// All steps share one time limit. When it expires, the gate
+// opens, and nothing is switched.
 //
-// The gate for copies is closed in the same way, but for an instant: what has been
-// submitted before and after can then be told apart.
+// The gate for copies is closed in the same way, but only for an instant, so that
+// copies submitted before and after it can be told apart.
 class RingGate {
  public:
-  // In the callback in which the SDK presents the tables, with its functions in them.
-  // nullptr, or why our functions cannot be there. `from_start`: no queue exists yet;
-  // otherwise every signal may be a doorbell.
+  // Called in the callback in which the SDK presents the tables, with its functions in
+  // them. Returns nullptr, or the reason why ours cannot be there. `from_start`: no
+  // queue exists yet; otherwise every signal may be a doorbell.
   const char* Install(const ApiTableRoot& root, const AmdSlots& slots, bool from_start);
   bool installed() const { return installed_; }
 
-  // The SDK announces and completes dispatches, on a queue of that number of its own.
+  // The SDK announces and completes dispatches; `queue` is its own number of the queue.
   void DispatchBegun(uint64_t queue);
   void DispatchOver(uint64_t queue);
   uint32_t Unfinished() const {
@@ -46,9 +46,9 @@ class RingGate {
 
   // The SDK may put the runtime's tables back as they were, and its functions into them
   // again, at any time. Stores ours again where the function that they called, or the
-  // runtime's own, is there instead. Any other function may call ours, or what was there
-  // before: whether it does is tried. False if calls do not come through the gates, or
-  // nothing tells.
+  // runtime's own, is there instead. Any other function may call ours, or what was
+  // there before: a test call shows which. False if calls do not come through the
+  // gates, or if that cannot be determined.
   bool RingsAreReached();
   bool CopiesAreReached();
 
@@ -56,20 +56,20 @@ class RingGate {
   // `unfinished` are in flight, and the gate is open; or RingsAreReached() is false.
   bool HoldRings(uint64_t limit_ns, uint32_t* unfinished);
   void OpenRings() { rings_.Open(); }
-  // The end of the process: no dispatch enters the SDK for so long.
+  // At the end of the process: no dispatch enters the SDK for this time.
   void CloseRingsFor(uint64_t ns) { rings_.Close(Gate::kClosing, BootNs() + ns); }
-  // Whoever holds rings, or is about to, gives up.
+  // `abandon`: HoldRings() gives up, now or when it is called; false ends that.
   void Abandon(bool abandon) { StoreRelease(&abandoned_, abandon ? 1u : 0u); }
 
-  // For as long as anything is in flight, every few milliseconds.
+  // To be called every few milliseconds for as long as anything is in flight.
   //
-  // The runtime's thread that calls handlers of signals can sleep through one. Whoever
-  // registers a handler stores to a signal that this thread waits for, and then looks
-  // whether it sleeps. Up to HSA runtime 1.18 at least, nothing keeps the processor from
-  // looking first, so that the thread may see neither the store nor a wake-up. The SDK
-  // registers a handler for every copy and every dispatch, and completes a copy for the
-  // program there: a program that waits for it stands still. By now that store is
-  // visible; another registration wakes the thread.
+  // The runtime's thread that calls handlers of HSA signals can miss a registration.
+  // The registering thread stores to a signal that the runtime's thread waits for, and
+  // then checks whether that thread sleeps. Up to HSA runtime 1.18 at least, nothing
+  // keeps the processor from checking first, so that the sleeping thread may see
+  // neither the store nor a wake-up. The SDK registers a handler for every copy and
+  // every dispatch, and completes a copy for the program there: a program that waits
+  // for it hangs. By now that store is visible; another registration wakes the thread.
   void WakeRuntime();
 
   // True: no thread is submitting a copy, and none does until OpenCopies(). Otherwise
@@ -81,8 +81,8 @@ class RingGate {
   uint64_t copies_submitted() const { return LoadAcquire(&copies_submitted_); }
   uint32_t copies_inside() const { return LoadAcquire(&inside_copies_); }
 
-  // `call` is told of each hsa_init and hsa_shut_down that is kept from the runtime,
-  // and so from the SDK, after it. Before Install().
+  // `call` is called after each hsa_init and hsa_shut_down that is kept from the
+  // runtime, and so from the SDK. To be set before Install().
   using KeptCall = void (*)(void* data, bool init, uint64_t begin_ns);
   void OnKeptCall(KeptCall call, void* data) {
     kept_call_ = call;
@@ -95,7 +95,7 @@ class RingGate {
  private:
   friend struct GateHooks;
 
-  // What our functions call: what was in the tables.
+  // The functions that ours call: those that were in the tables.
   struct Next {
     decltype(&::hsa_init) init;
     decltype(&::hsa_shut_down) shut_down;
@@ -112,65 +112,65 @@ class RingGate {
     AsyncBatchCopy memory_async_batch_copy;
     AmdQueueCreate amd_queue_create;
   };
-  // A hold that is never ended, because its thread hangs, ends so long after its limit.
+  // If a thread hangs and never ends its hold, the hold ends this long after its limit.
   static constexpr uint64_t kLongestSwitchNs = 10'000'000'000;
 
-  // The counter of threads inside a ring for this signal; nullptr if it is no doorbell.
+  // The counter of threads inside a ring for this signal; nullptr if not a doorbell.
   uint32_t* InsideOf(uint64_t signal) {
     uint32_t* inside = doorbells_.Find(signal);
     if (Likely(inside != nullptr)) return inside;
     return LoadRelaxed(&any_signal_) != 0 ? &inside_others_ : nullptr;
   }
   void AddDoorbell(uint64_t signal) {
-    if (doorbells_.Take(signal) == nullptr) StoreRelease(&any_signal_, 1u);
+    if (doorbells_.FindOrAdd(signal) == nullptr) StoreRelease(&any_signal_, 1u);
   }
   uint32_t* InFlightOf(uint64_t queue) {
-    uint32_t* in_flight = in_flight_.Take(queue + 1);  // numbers begin at 0
+    uint32_t* in_flight = in_flight_.FindOrAdd(queue + 1);  // numbers begin at 0
     return Likely(in_flight != nullptr) ? in_flight : &in_flight_elsewhere_;
   }
   void QueueGone(const hsa_queue_t* queue, uint64_t id);
   bool AnyoneInside() const {
     return doorbells_.Sum() + __atomic_load_n(&inside_others_, __ATOMIC_SEQ_CST) != 0;
   }
-  // True once everything has ended that the runtime's thread for signals is doing.
+  // True once the runtime's signal thread has ended everything that it was doing.
   bool Fence(uint64_t end_ns);
   static void OnFence(void* self);
 
-  // One of the entries that our functions are in.
-  // Stores ours there, unless that may be so already: `again` if it has been before.
+  // Stores our function in one entry of a table, unless the function there may already
+  // call ours. `again`: ours has been stored in the entry before.
   template <auto kMember, typename F>
   bool Swap(ApiTable* table, uint32_t slot, F ours, bool again);
   const char* Store(bool again);
   void StoreAgain();
-  // Whether what is in a table's entry comes to ours.
+  // Result of a test call: our function was reached, was bypassed, or it is not known.
   enum class Way { kReached, kPassed, kUnknown };
   using SignalStore = void (*)(hsa_signal_t signal, hsa_signal_value_t value);
   Way Try(SignalStore store);
-  // Our function has been called for the signal that Try() stores to.
+  // Notes that our function was called for the signal that Try() stores to.
   bool Probed() {
     StoreRelease(&probe_seen_, 1u);
     return true;
   }
   template <auto kStore>
   bool StoreIsReached(CoreSlot slot, const void** there);
-  // The entries are as RingsAreReached() has found them.
+  // True if the entries are still as RingsAreReached() has found them.
   bool RingsAreStillReached() const;
 
   Gate rings_, copies_;
   Next next_ = {};
-  Next first_ = {};  // of the profiler, as presented
+  Next first_ = {};  // the profiler's functions, as presented
   uint64_t probe_ =
-      UINT64_MAX;  // a signal of ours: stores to it only show that they come
+      UINT64_MAX;  // our test signal: stores to it only show that calls reach us
   uint32_t probe_seen_ = 0;
   const void* reached_[4] = {};  // the stores in the table, as of RingsAreReached()
   ApiTableRoot root_ = {};
   AmdSlots slots_;
-  ElfObject runtime_;  // nothing if the tables are in no library
+  ElfObject runtime_;  // empty if the tables are in no library
   bool from_start_ = false;
   bool installed_ = false;
   uint32_t abandoned_ = 0;
   uint32_t any_signal_ = 0;     // every signal may be a doorbell
-  uint32_t inside_others_ = 0;  // in stores to signals that are no known doorbells
+  uint32_t inside_others_ = 0;  // threads in stores to signals not known as doorbells
   uint32_t fences_wanted_ = 0, fences_done_ = 0;
   alignas(64) uint32_t inside_copies_ = 0;
   uint32_t count_copies_ = 0;
@@ -186,7 +186,7 @@ class RingGate {
 
   CounterTable doorbells_;  // threads inside a ring, by the doorbell's signal
   CounterTable in_flight_;  // dispatches, by the SDK's number of the queue plus 1
-  uint32_t in_flight_elsewhere_ = 0;  // of queues for which the table has no room
+  uint32_t in_flight_elsewhere_ = 0;  // dispatches of queues not in the table
 };
 
 extern RingGate g_ring_gate;

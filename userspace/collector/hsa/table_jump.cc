@@ -9,7 +9,7 @@ namespace {
 constexpr uint8_t kRexW = 0x08, kRexR = 0x04, kRexB = 0x01;
 constexpr uint8_t kMovLoad = 0x8b;  // mov r64, r/m64
 constexpr uint8_t kGroup5 = 0xff;   // /2 call r/m64, /4 jmp r/m64
-// rm of modrm: a SIB byte follows.
+// Value of rm in modrm: a SIB byte follows.
 constexpr uint8_t kSib = 4;
 
 bool IsRex(uint8_t byte) {
@@ -56,7 +56,7 @@ int LoadedRegister(const uint8_t* at, const uint8_t* end) {
   return ((at[2] >> 3) & 7) | ((at[0] & kRexR) != 0 ? 8 : 0);
 }
 
-// Searches from `at` for the use of the register, until it gets another variable.
+// Searches from `at` for the use of the register, until another variable is loaded.
 bool FindEntry(const uint8_t* at, const uint8_t* end, int base, int32_t* offset) {
   for (; end - at >= 3; ++at) {
     if (LoadedRegister(at, end) == base) return false;

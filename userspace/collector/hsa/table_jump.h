@@ -18,10 +18,10 @@ struct TableJump {
 //   mov variable(%rip),%rax; jmp *offset(%rax)
 //   mov variable(%rip),%rax; mov offset(%rax),%rax; jmp *%rax     or call
 // The bytes in between are not decoded, and more loads relative to rip may come first,
-// such as that of a tracepoint's state. So every load of a 64-bit register relative to
-// rip is a candidate for that of the variable, and the next load, call or jump through
-// that register is that of the entry. Which candidate is meant is found out by comparing
-// several functions (live_table.h).
+// such as the load of a tracepoint's state. So every load of a 64-bit register relative
+// to rip is a candidate for the load of the variable, and the next load, call or jump
+// through that register is the use of the entry. Which candidate is right is found out
+// by comparing several functions (live_table.h).
 //
 // Yields the candidates in the order of the code: `bytes` bytes of the function at
 // `address`, of which at most kTableJumpBytes matter.

@@ -93,8 +93,8 @@ typedef rocattach_sdk_status (*rocattach_sdk_kind_name_fn)(int32_t kind,
 typedef rocattach_sdk_status (*rocattach_sdk_operation_name_fn)(
     int32_t kind, rocattach_sdk_operation operation, const char** name,
     uint64_t* length);
-/* Called for each argument of a traced call; `value` is the argument as text. Other
- * than 0 ends it. */
+/* Called for each argument of a traced call; `value` is the argument as text. A result
+ * other than 0 ends the iteration. */
 typedef int (*rocattach_sdk_argument_cb)(int32_t kind,
                                          rocattach_sdk_operation operation,
                                          uint32_t number, const void* address,
@@ -105,13 +105,13 @@ typedef int (*rocattach_sdk_argument_cb)(int32_t kind,
 typedef rocattach_sdk_status (*rocattach_sdk_iterate_arguments_fn)(
     struct rocattach_sdk_callback_record record, rocattach_sdk_argument_cb callback,
     int32_t max_dereferences, void* user_data);
-/* Called on the thread that submits, before the operation: *external is what its record
- * will have as its external correlation id. 0: it has been set. */
+/* Called on the thread that submits, before the operation: *external becomes the
+ * external correlation id of its record. Returns 0: it has been set. */
 typedef int (*rocattach_sdk_correlation_cb)(
     rocattach_sdk_thread_id thread, rocattach_sdk_context_id context, int32_t kind,
     rocattach_sdk_operation operation, uint64_t internal,
     union rocattach_sdk_user_data* external, void* data);
-/* `kinds`: of enum rocattach_sdk_correlation_request. */
+/* `kinds`: values of enum rocattach_sdk_correlation_request. */
 typedef rocattach_sdk_status (*rocattach_sdk_configure_correlation_fn)(
     rocattach_sdk_context_id context, const int32_t* kinds, size_t kind_count,
     rocattach_sdk_correlation_cb callback, void* data);

@@ -22,8 +22,8 @@
                  #type "." #field ": offset of the ABI")
 #endif
 
-/* What the SDK's functions return; an int in the ABI. Values are the same since SDK 1.0
- * (ROCm 7.0); 41 is of 2026. ROCATTACH_SDK_FOR_EACH_STATUS(X) calls X(NAME, value). */
+/* Results of the SDK's functions; an int in the ABI. Same values since SDK 1.0 (ROCm
+ * 7.0); 41 was added in 2026. ROCATTACH_SDK_FOR_EACH_STATUS(X) calls X(NAME, value). */
 #define ROCATTACH_SDK_FOR_EACH_STATUS(X)  \
   X(SUCCESS, 0)                           \
   X(ERROR, 1)                             \
@@ -110,7 +110,7 @@ struct rocattach_sdk_dim3 {
   uint32_t x, y, z;
 };
 
-/* Of an API call. `ancestor` (SDK 1.0) is the call that made this one, or 0. */
+/* Id of an API call. `ancestor` (SDK 1.0) is the call that made this one, or 0. */
 struct rocattach_sdk_correlation_id {
   uint64_t internal;
   union rocattach_sdk_user_data external;
@@ -118,7 +118,7 @@ struct rocattach_sdk_correlation_id {
 };
 ROCATTACH_SDK_SIZE(rocattach_sdk_correlation_id, 24);
 
-/* Of work that runs later: a dispatch or a copy. */
+/* Id of work that runs later: a dispatch or a copy. */
 struct rocattach_sdk_async_correlation_id {
   uint64_t internal;
   union rocattach_sdk_user_data external;
@@ -246,8 +246,8 @@ enum rocattach_sdk_runtime_operation {
   ROCATTACH_SDK_RUNTIME_MARKER = 3,
 };
 
-/* Operations of MARKER_CORE_API. From the SDK's public enumeration of ROCm 7; only the
- * first of them carry a message (callback tracing, first argument). */
+/* Operations of MARKER_CORE_API, from the SDK's public enumeration of ROCm 7. MARK,
+ * RANGE_PUSH and RANGE_START have a message (callback tracing, first argument). */
 enum rocattach_sdk_marker_core_operation {
   ROCATTACH_SDK_MARKER_MARK = 0,
   ROCATTACH_SDK_MARKER_RANGE_PUSH = 1,

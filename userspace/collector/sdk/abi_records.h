@@ -8,7 +8,7 @@
 
 #include "userspace/collector/sdk/abi_base.h"
 
-/* Whether the record at `pointer`, which starts with its size, includes `field`. */
+/* True if the record at `pointer`, which starts with its size, includes `field`. */
 #define ROCATTACH_SDK_HAS(type, pointer, field) \
   ((pointer)->size >=                           \
    offsetof(struct type, field) + sizeof(((const struct type*)0)->field))
@@ -81,7 +81,7 @@ typedef rocattach_sdk_status (*rocattach_sdk_agents_cb)(int32_t version,
                                                         size_t agent_count,
                                                         void* user_data);
 
-/* What a buffer callback gets pointers to. */
+/* A buffer callback receives pointers to these. */
 struct rocattach_sdk_record_header {
   uint32_t category; /* enum rocattach_sdk_buffer_category */
   uint32_t kind;     /* its meaning depends on the category */

@@ -6,7 +6,7 @@
 
 #include "userspace/collector/sdk/abi_base.h"
 
-/* A tool, to the SDK. The tool sets `name`, a string that lives as long as the tool. */
+/* A tool, as the SDK knows it. The tool sets `name`, which must live as long as it. */
 struct rocattach_sdk_client_id {
   size_t size;
   const char* name;
@@ -25,7 +25,7 @@ typedef int (*rocattach_sdk_tool_initialize_fn)(
 /* At exit, once; the client's contexts still exist. */
 typedef void (*rocattach_sdk_tool_finalize_fn)(void* tool_data);
 
-/* What rocprofiler_configure returns; lives as long as the process. */
+/* The result of rocprofiler_configure; lives as long as the process. */
 struct rocattach_sdk_configure_result {
   size_t size; /* sizeof(struct) */
   rocattach_sdk_tool_initialize_fn initialize;
@@ -36,7 +36,7 @@ ROCATTACH_SDK_SIZE(rocattach_sdk_configure_result, 32);
 ROCATTACH_SDK_OFFSET(rocattach_sdk_configure_result, tool_data, 24);
 
 /* The tool exports "rocprofiler_configure". version: 10000 * major + 100 * minor +
- * patch. priority: how many tools were configured before. NULL declines. */
+ * patch. priority: number of tools configured before. NULL declines. */
 typedef struct rocattach_sdk_configure_result* (*rocattach_sdk_configure_fn)(
     uint32_t version, const char* runtime_version, uint32_t priority,
     struct rocattach_sdk_client_id* client);
@@ -53,7 +53,7 @@ typedef int (*rocattach_sdk_tool_attach_fn)(rocattach_sdk_client_detach_fn detac
  */
 typedef void (*rocattach_sdk_tool_detach_fn)(void* tool_data);
 
-/* What rocprofiler_configure_attach returns (SDK 1.2 and later). */
+/* The result of rocprofiler_configure_attach (SDK 1.2 and later). */
 struct rocattach_sdk_configure_attach_result {
   size_t size;
   rocattach_sdk_tool_attach_fn tool_attach;

@@ -29,7 +29,7 @@ struct Line {
   bool Is(const char* other) const {
     return bytes == strlen(other) && memcmp(text, other, bytes) == 0;
   }
-  // What follows `prefix` if that is a plain name that fits; else "".
+  // Stores what follows `prefix` in `name`, if it is a plain name that fits; else "".
   void Name(const char* prefix, char (&name)[ROCATTACH_PLAN_NAME_BYTES]) const {
     const size_t skip = strlen(prefix);
     name[0] = '\0';
@@ -59,7 +59,7 @@ class Writer {
     if (room > sizeof(kHead)) memcpy(out, kHead, sizeof(kHead));
   }
 
-  void Take(const Line& line) {
+  void AddLine(const Line& line) {
     if (line.Begins("  - name:")) {
       EndDefinition();
       line.Name("  - name: ", name_);
@@ -114,7 +114,7 @@ class Writer {
                                "    - architectures: [%s]\n"
                                "      expression: accumulate(%s,%s)\n",
                                name, list, name_, resolution);
-    // A part of a definition would be a wrong one.
+    // A truncated definition would be a wrong one.
     if (bytes < 0 || static_cast<size_t>(bytes) >= room_ - used_) {
       out_[used_] = '\0';
       room_ = used_;
@@ -127,13 +127,13 @@ class Writer {
   char* out_;
   size_t room_;
   size_t used_ = sizeof(kHead) - 1;
-  char name_[ROCATTACH_PLAN_NAME_BYTES] = "";  // of the counter; "": it is not plain
+  char name_[ROCATTACH_PLAN_NAME_BYTES] = "";  // the counter's; "": not a plain name
   uint32_t on_ = 0;                            // the architectures of the definition
   bool lists_architectures_ = false;
   bool of_sequencer_ = false;
 };
 
-// Where the SDK itself looks. False: not known, or too long.
+// The path where the SDK itself looks. False: not known, or too long.
 bool FindFile(const rocattach_sdk_functions& sdk, char (&path)[PATH_MAX]) {
   size_t bytes = 0;
   if (const char* folder = getenv("ROCPROFILER_METRICS_PATH")) {
@@ -162,8 +162,8 @@ void* Map(size_t bytes) {
 }
 
 // The file's text, to be unmapped; nullptr if it cannot be read. Read rather than
-// mapped: a file that shrinks meanwhile must not be the end of the process. What is not
-// an ordinary file blocks nothing, and gives nothing or too much.
+// mapped: a file that shrinks meanwhile must not end the process. A file that is not an
+// ordinary one cannot block the call; it yields nothing, or more than fits.
 char* ReadFile(const char* path, size_t* bytes) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return nullptr;
@@ -202,7 +202,7 @@ size_t WriteAccumulators(const char* known, size_t bytes,
     // A last line without an end may be half of one.
     if (end == nullptr) break;
     const size_t length = static_cast<size_t>(static_cast<const char*>(end) - known);
-    writer.Take({known, length});
+    writer.AddLine({known, length});
     known += length + 1;
     bytes -= length + 1;
   }

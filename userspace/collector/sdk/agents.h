@@ -35,7 +35,7 @@ bool AccumulatorName(const char* leader, const char* resolution,
 // Filled in while the tool is initialised; the counters later, by one thread at a time.
 class SdkAgents {
  public:
-  static constexpr uint32_t kMax = 64;
+  static constexpr uint32_t kMax = AgentIds::kMax;
   static constexpr uint32_t kMaxCounters = 2048;
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -59,9 +59,9 @@ class SdkAgents {
   rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
   // The counter that adds up `leader` over time, as `follower` (SQ_ACCUM_PREV or
   // SQ_ACCUM_PREV_HIRES) does on the hardware: one that was defined while the tool was
-  // initialised (accumulators.h), or is made when it is first asked for. The SDK sorts
-  // the counters of a request, so the follower itself would follow another one. Handle
-  // 0: the SDK has none and makes none, with the reason in `status`.
+  // initialised (accumulators.h), or is created on first use. The SDK sorts the
+  // counters of a request, so the follower itself would follow another counter. Handle
+  // 0: the SDK has none and creates none, with the reason in `status`.
   rocattach_sdk_counter_id FindAccumulator(uint32_t agent, const char* leader,
                                            const char* follower,
                                            rocattach_sdk_status* status);
@@ -73,7 +73,7 @@ class SdkAgents {
                                             rocattach_sdk_counter_id* counters,
                                             size_t count, void* self);
   void Add(const rocattach_sdk_agent& agent);
-  // Adds it to the dictionary.
+  // Adds an agent to the dictionary.
   void Describe(const rocattach_sdk_agent& from, SdkAgent* to);
   void ReadCounters(SdkAgent* agent);
   static void AddCounter(uint64_t id, const char* name, SdkAgent* agent);

@@ -49,8 +49,8 @@ const char* MessageOf(const rocattach_sdk_callback_record& record) {
   return payload->message;
 }
 
-// The arguments of a call, a line "name=value" each, in the room that `text` has.
-// Longer ones are cut; `cut` says so.
+// The arguments of a call, one line "name=value" each, as far as they fit into
+// `text`. `cut`: some did not fit.
 struct ArgumentText {
   static constexpr size_t kRoom = 2048;
   char text[kRoom];  // not cleared: most calls have none
@@ -107,7 +107,7 @@ size_t PlaceMessage(const char* message, uint32_t ring_slots,
   return bytes;
 }
 
-// The part `number` of a message of `bytes`.
+// Fills a slot with part `number` of a message of `bytes` bytes.
 void FillText(const char* message, size_t bytes, uint32_t number, void* slot) {
   rocattach_text text = {};
   text.kind = ROCATTACH_RECORD_TEXT;
@@ -180,7 +180,7 @@ void SdkApi::OnCall(const rocattach_sdk_callback_record& record,
     user_data->value = BootNs();
     return;
   }
-  // Only the end is seen of a call that was in progress when tracing began.
+  // For a call that was in progress when tracing began, only the end is seen.
   if (record.phase != ROCATTACH_SDK_PHASE_EXIT || user_data->value == 0) return;
   rocattach_plan_api domain;
   uint32_t function;
@@ -225,11 +225,11 @@ void SdkApi::Publish(const rocattach_sdk_callback_record* record, uint64_t begin
   call.tid = ring.tid();
   if (call.tid == LoadRelaxed(&own_thread_)) return;
   const char* message = record != nullptr ? MessageOf(*record) : nullptr;
-  // Of markers the message is all there is.
+  // Markers have nothing but a message.
   ArgumentText arguments;
   if ((state->plan.record_kinds & ROCATTACH_PLAN_RECORD_ARGUMENTS) != 0 &&
       record != nullptr && domain != ROCATTACH_PLAN_API_MARKER) {
-    // No pointer is followed: what it points to may not be there any more.
+    // No pointer is followed: the object that it points to may no longer exist.
     sdk_->iterate_arguments(*record, &ArgumentText::OnArgument, 0, &arguments);
     if (arguments.bytes != 0) {
       message = arguments.text;

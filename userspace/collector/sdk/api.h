@@ -26,7 +26,7 @@ class SdkApi {
     rings_ = rings;
   }
 
-  // Calls of this thread, which is ours, are not the program's.
+  // Sets our own thread, whose calls are not the program's.
   void set_own_thread(uint32_t tid) { StoreRelaxed(&own_thread_, tid); }
 
   void OnCall(const rocattach_sdk_callback_record& record,

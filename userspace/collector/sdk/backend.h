@@ -25,7 +25,7 @@ namespace rocattach::collector {
 
 // The SDK requires every service to be configured while the tool is initialised; later,
 // contexts can only be started and stopped. So there is a context for each kind of data
-// that a plan may request, and only that of code objects runs until one does.
+// that a plan may request, and only the one for code objects runs until a plan does.
 class SdkBackend {
  public:
   // Called by the SDK; see abi_tool.h. `priority` is 0 for the first of its tools.
@@ -37,13 +37,13 @@ class SdkBackend {
 
   // True once the SDK has initialised us: then the HSA backend is not used.
   bool in_force() const { return LoadAcquire(&in_force_) != 0; }
-  // Why it is not, if it was requested.
+  // The reason why it is not, although requested.
   rocattach_backend_reason reason() const { return reason_; }
   const char* text() const { return text_; }
 
-  // The worker's share of the work; nanoseconds until the next, 0: when woken.
+  // The worker's share of the work. Returns nanoseconds to the next call; 0: no limit.
   uint64_t Tick(RingHandle* ring);
-  // Something is recorded, or may be at the next dispatch.
+  // True if something is recorded, or may be at the next dispatch.
   bool busy() const { return LoadRelaxed(&plan_kinds_) != 0; }
   // The runtime has shut down, and may start again.
   void RuntimeGone();
@@ -51,9 +51,9 @@ class SdkBackend {
   // published.
   void End();
 
-  // Around fork(): a child in which counting is on waits in its exit() forever, for
-  // dispatches that only its parent sees the end of. So counting is off in the instant
-  // of the fork.
+  // Called around fork(): a child in which counting is on would wait in its
+  // exit() forever, for dispatches whose end only its parent sees. So counting is
+  // off at the moment of the fork.
   void BeforeFork();
   void AfterFork();
   void AfterForkInChild();
@@ -97,21 +97,21 @@ class SdkBackend {
 
   // Does what the service requests; control.cc.
   void Update();
-  void TakePlan();
+  void ApplyPlan();
   PlanResult CheckKinds(const rocattach_plan& plan) const;
   PlanResult StartPlan(const PlanState* state);
   void EndPlan();
   void EndSelection();
   void ApplyBaseline();
   void StopAll();
-  // Records memory for the plan from now on, or for none: `generation` 0.
+  // Records memory for the plan from now on; `generation` 0: for none.
   PlanResult SwitchMemory(uint32_t kinds, uint64_t generation);
   bool CanCount() const {
     return (record_kinds_ & ROCATTACH_PLAN_RECORD_COUNTERS) != 0;
   }
-  bool TakeBackVariables();
+  bool UnsetVariables();
 
-  // Set from the beginning: the SDK may call in a forked child as well.
+  // Set from the beginning, since the SDK may call in a forked child as well.
   Process* process_ = &g_process;
   bool called_ = false;  // by the SDK, to configure
   bool first_ = false;   // of the SDK's tools
@@ -128,20 +128,20 @@ class SdkBackend {
   bool attached_ = true;
   bool detached_ = false;  // by the SDK, after having been attached
 
-  // Everything below is changed under this.
+  // Guards changes of everything below.
   TinyLock lock_;
   rocattach_sdk_context_id names_ = {0};
   SdkService dispatches_service_;
   SdkCounting counting_;
   SdkCopyService copy_service_;
 
-  // The lock is held by this thread, which forks; 0: by none.
+  // tid of the thread that holds the lock and forks; 0: none.
   uint32_t forking_ = 0;
   SdkService api_services_[ROCATTACH_PLAN_API_DOMAINS];
   SdkService memory_service_, scratch_service_, streams_service_;
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;
-  uint32_t plan_kinds_ = 0;  // of the active plan
+  uint32_t plan_kinds_ = 0;  // the active plan's
   uint64_t plan_generation_ = 0;
   RegistrationReplay replay_;
 

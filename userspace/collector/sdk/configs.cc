@@ -11,7 +11,7 @@ constexpr char kFollower[] = "SQ_ACCUM_PREV";
 // NAME_ACCUM is NAME added up by SQ_ACCUM_PREV_HIRES.
 constexpr char kAccumulated[] = "_ACCUM";
 
-// Whether `name` is that of an accumulated counter, and of which.
+// True if `name` is that of an accumulated counter; `leader` is the one added up.
 bool IsAccumulated(const char* name, char (&leader)[ROCATTACH_PLAN_NAME_BYTES]) {
   const size_t bytes = strlen(name), suffix = strlen(kAccumulated);
   if (bytes <= suffix || bytes >= sizeof(leader) + suffix ||
@@ -28,7 +28,7 @@ const char* NameAt(const PlanState& state, const rocattach_plan_pass& pass,
   return state.plan.counter_name[state.plan.pass_counters[pass.first_counter + place]];
 }
 
-// What is counted at `place`: the counter itself, or the one that it adds up over time.
+// The counter measured at `place`: the one named, or the one that it adds up over time.
 struct Counted {
   char name[ROCATTACH_PLAN_NAME_BYTES];
   bool added_up;
@@ -67,7 +67,7 @@ bool MixesUp(const PlanState& state, const rocattach_plan_pass& pass,
   return false;
 }
 
-// Whether the user has chosen GPUs, and whether this one is among them.
+// True if the user has chosen GPUs, and true if this one is among them.
 bool ChoosesGpus(const rocattach_plan_selection* selection) {
   return selection != nullptr &&
          (LoadRelaxed(&selection->flags) & ROCATTACH_SELECT_AGENTS) != 0;
@@ -132,7 +132,7 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
     if (!agents_->at(i).gpu) continue;
     if (Unmeasurable(state, i)) {
       const char* name = agents_->at(i).name;
-      // Of other GPUs than those that the user has chosen there is nothing to say.
+      // Nothing is reported about GPUs that the user has not chosen.
       const bool chosen = ChoosesGpus(selection);
       if (chosen && !IsChosen(*selection, agents_->at(i).dictionary_id)) continue;
       if (chosen) {
@@ -143,7 +143,7 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
             name);
         return nullptr;
       }
-      // It must not keep the others from it. The answer says so.
+      // This GPU must not keep the others from being measured. The answer names it.
       if (result->text[0] == '\0') {
         snprintf(result->text, sizeof(result->text),
                  "without a GPU (%s) of which rocprofiler-sdk lists no counters", name);
@@ -169,8 +169,8 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   return table;
 }
 
-// Whether the plan measures GPUs of this one's architecture, and the SDK cannot measure
-// this one.
+// True if the plan measures GPUs of this one's architecture, and the
+// SDK cannot measure this one.
 bool SdkConfigs::Unmeasurable(const PlanState& state, uint32_t agent) {
   return FindArchitecture(state.plan, agents_->at(agent).name) != nullptr &&
          !agents_->HasCounters(agent);
@@ -207,9 +207,10 @@ bool SdkConfigs::BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable
 rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t agent,
                                                const rocattach_plan_pass& pass,
                                                uint32_t place, PlanResult* result) {
-  auto name_at = [&](uint32_t i) {
-    return state.plan.counter_name[state.plan.pass_counters[pass.first_counter + i]];
+  auto index_at = [&](uint32_t i) {
+    return state.plan.pass_counters[pass.first_counter + i];
   };
+  auto name_at = [&](uint32_t i) { return state.plan.counter_name[index_at(i)]; };
   const char* name = name_at(place);
   const bool follows = strncmp(name, kFollower, strlen(kFollower)) == 0;
   if (follows && place == 0) {
@@ -230,6 +231,7 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
                                   ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND,
                                   "the SDK of this process has no counter %s for %s",
                                   name, agents_->at(agent).name);
+      result->counter = 1u + index_at(place);
       return id;
     }
     follower = "SQ_ACCUM_PREV_HIRES";
@@ -238,8 +240,6 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
   const rocattach_sdk_counter_id id =
       agents_->FindAccumulator(agent, leader, follower, &status);
   if (id.handle != 0) return id;
-  // The service leaves out a counter that the user did not name: MissingCounter() in
-  // userspace/session/missing_counters.cc reads this.
   *result = follows
                 ? PlanResult::Error(
                       ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
@@ -251,6 +251,7 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
                       "the SDK of this process has no counter %s for %s, since it "
                       "cannot add up %s over time: %s",
                       name, agents_->at(agent).name, leader, StatusName(*sdk_, status));
+  if (!follows) result->counter = 1u + index_at(place);
   return id;
 }
 
@@ -265,7 +266,7 @@ bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass
       dimensions_.Learn(*sdk_, ids[i]);
     }
   }
-  // Newer ones are not known to do that.
+  // Newer SDKs are not known to mix them up.
   if (sdk_->create_counter == nullptr && MixesUp(state, pass, result)) return false;
   static_assert(sizeof(ids[0]) == sizeof(uint64_t));
   auto* counters = reinterpret_cast<const uint64_t*>(ids);

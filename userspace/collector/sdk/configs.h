@@ -29,12 +29,12 @@ struct SdkPassTable {
   uint16_t sampler_passes[SdkAgents::kMax];
   uint16_t dispatch_first[SdkAgents::kMax];  // in rocattach_plan.pass
   uint16_t sampler_first[SdkAgents::kMax];
-  // By agent and rocattach_plan.pass.
+  // Indexed by agent and by index in rocattach_plan.pass.
   uint32_t config[SdkAgents::kMax][ROCATTACH_PLAN_MAX_PASSES];
 };
 
 // Changed by one thread at a time; read without a lock by threads that hold a table of
-// an active plan: what that plan uses is kept.
+// an active plan: the configs that such a plan uses are kept.
 class SdkConfigs {
  public:
   // Configs of plans that dispatches hold in `plans` are kept.
@@ -45,14 +45,14 @@ class SdkConfigs {
     plans_ = plans;
   }
 
-  // Creates what the plan needs on the GPUs of the process. nullptr with `result`
-  // filled in if the plan cannot be counted; what was created for it is kept for a
-  // later one. `selection`: of counters, in the shared memory; what its user named must
-  // not be left out. nullptr: nothing was named.
+  // Creates the configs that the plan needs on the GPUs of the process. nullptr with
+  // `result` filled in if the plan cannot be counted; configs created for it are kept
+  // for a later one. `selection`: the one of counters, in the shared memory; GPUs that
+  // the user named in it must not be left out. nullptr: none were named.
   const SdkPassTable* Build(const PlanState& state, PlanResult* result,
                             const rocattach_plan_selection* selection = nullptr);
 
-  // Of all counters in plans that record instances.
+  // The dimensions of all counters in plans that record instances.
   const SdkDimensions& dimensions() const { return dimensions_; }
   const SdkConfig& at(uint32_t index) const { return configs_[index]; }
   InstanceOrder* order(uint32_t index) const { return &orders_[index]; }
@@ -87,8 +87,8 @@ class SdkConfigs {
   const PlanSet* plans_ = nullptr;
   SdkDimensions dimensions_;
   SdkConfig* configs_ = nullptr;
-  // Of the configs, apart from them: they are searched, and only the orders of those
-  // that count take memory.
+  // The configs' orders, stored separately: configs are searched, and only the orders
+  // of configs that count take memory.
   InstanceOrder* orders_ = nullptr;
   uint32_t used_ = 0;  // slots that were ever filled
   SdkPassTable* tables_ = nullptr;

@@ -3,9 +3,9 @@
 namespace rocattach::collector {
 namespace {
 
-// Some 10,000 copies. If it is full, the runtime's thread that notes the ends of copies
-// waits for the delivery. A buffer that discards would not: but there the SDK has room
-// in every second delivery only, and does not count what it loses.
+// Room for some 10,000 copies. If it is full, the runtime's thread that notes the ends
+// of copies waits for the delivery. With a discarding buffer it would not wait, but the
+// SDK would have room only in every second delivery, and would not count what it loses.
 constexpr size_t kBufferBytes = 1 << 20;
 
 uint16_t Direction(rocattach_sdk_operation operation) {
@@ -48,7 +48,7 @@ rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
 }
 
 void SdkCopies::Flush() {
-  // Busy means that it is already being delivered.
+  // A buffer that is busy is already being delivered.
   if (configured()) sdk_->flush_buffer(buffer_);
 }
 
@@ -80,7 +80,7 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
     __atomic_fetch_add(&self->delivered_, uint64_t{1}, __ATOMIC_RELEASE);
     if (flags != 0 &&
         ROCATTACH_SDK_HAS(rocattach_sdk_memory_copy_record, record, bytes)) {
-      self->Take(*record, flags, &ring);
+      self->Publish(*record, flags, &ring);
     }
   }
   // One buffer is delivered by one thread at a time.
@@ -94,8 +94,8 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
   }
 }
 
-void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flags,
-                     RingHandle* ring) {
+void SdkCopies::Publish(const rocattach_sdk_memory_copy_record& from, uint16_t flags,
+                        RingHandle* ring) {
   auto agent_id = [&](rocattach_sdk_agent_id id) {
     uint32_t index = agents_->Find(id);
     return index != SdkAgents::kNone ? agents_->at(index).dictionary_id : uint16_t{0};

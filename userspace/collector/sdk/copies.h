@@ -13,8 +13,8 @@ namespace rocattach::collector {
 // Copies arrive in the SDK's buffer, which the worker flushes every few milliseconds:
 // only buffered records have both addresses in every version.
 //
-// What the SDK delivers is compared with what the application has submitted. The
-// difference is under way, or lost.
+// The copies that the SDK delivers are compared with those that the application has
+// submitted. The difference is under way, or lost.
 class SdkCopies {
  public:
   // Creates the buffer and the service in `context`.
@@ -24,17 +24,17 @@ class SdkCopies {
                                  RingSet* rings, uint64_t* next_correlation,
                                  const SdkStreams* streams);
 
-  // What copies delivered from now on are recorded for: bits of rocattach_copy.flags.
+  // Flags of copies delivered from now on: bits of rocattach_copy.flags.
   void SetFlags(uint16_t flags) { StoreRelease(&flags_, flags); }
   uint16_t flags() const { return LoadRelaxed(&flags_); }
 
   // Delivers what has completed. Not on a callback thread of the SDK.
   void Flush();
 
-  // How many of the submitted ones have not been delivered. `uncertain` were submitted
-  // while the service was switched on or off, and the SDK may have them or not.
+  // Number of submitted copies that have not been delivered. `uncertain` were submitted
+  // while the service was switched on or off: the SDK may have them or not.
   uint64_t Missing(uint64_t submitted, uint64_t uncertain) const;
-  // What is missing now counts as lost; one that arrives nevertheless does not.
+  // Counts missing copies as lost; one that arrives nevertheless is no longer lost.
   void WriteOff(uint64_t missing, RingHandle* ring);
   bool configured() const { return buffer_.handle != 0; }
 
@@ -42,8 +42,8 @@ class SdkCopies {
   static void OnBuffer(rocattach_sdk_context_id context, rocattach_sdk_buffer_id buffer,
                        rocattach_sdk_record_header** headers, size_t count, void* self,
                        uint64_t dropped);
-  void Take(const rocattach_sdk_memory_copy_record& record, uint16_t flags,
-            RingHandle* ring);
+  void Publish(const rocattach_sdk_memory_copy_record& record, uint16_t flags,
+               RingHandle* ring);
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   const SdkAgents* agents_ = nullptr;

@@ -8,7 +8,7 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint64_t kHoldNs = 100'000'000;
-// Without any delivery for so long after the end of the service, copies are lost.
+// Copies are lost if none is delivered for this long after the end of the service.
 constexpr uint64_t kLostNs = 2'000'000'000;
 constexpr uint64_t kExitNs = 200'000'000;
 
@@ -29,8 +29,8 @@ rocattach_sdk_status SdkCopyService::Configure(const rocattach_sdk_functions* sd
 
 rocattach_sdk_status SdkCopyService::Switch(uint16_t flags) {
   if (!copies_.configured() || flags == wanted_) return ROCATTACH_SDK_STATUS_SUCCESS;
-  // Earlier copies keep their earlier flags; those that are under way at the end of the
-  // service as well.
+  // Earlier copies keep their earlier flags, and so do copies that are under
+  // way when the service ends.
   copies_.Flush();
   const bool on = flags != 0;
   if (on) copies_.SetFlags(flags);

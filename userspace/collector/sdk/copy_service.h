@@ -23,14 +23,14 @@ class SdkCopyService {
   rocattach_sdk_context_id context() const { return service_.context; }
   bool on() const { return service_.on; }
 
-  // It records copies with these flags from now on; 0: it stops.
+  // Records copies with these flags from now on; 0: stops recording.
   rocattach_sdk_status Switch(uint16_t flags);
   // Delivers what has completed.
   void Flush() { copies_.Flush(); }
-  // The same, to be called every few milliseconds while it returns true: copies may be
-  // under way of which the SDK has still to tell. Writes off what does not arrive.
+  // The same, to be called every few milliseconds while it returns true: the SDK may
+  // still have to report copies under way. Writes off copies that do not arrive.
   bool Tick(RingHandle* ring);
-  // Waits for what is under way, and writes off the rest: nothing arrives any more.
+  // Waits for copies under way, and writes off the rest: nothing arrives any more.
   void SettleAtExit();
 
  private:
@@ -40,7 +40,7 @@ class SdkCopyService {
   SdkCopies copies_;
   uint16_t wanted_ = 0;     // flags of the running service
   uint64_t uncertain_ = 0;  // see SdkCopies::Missing()
-  uint64_t missing_ = 0;    // when last looked at
+  uint64_t missing_ = 0;    // at the last check
   uint64_t progress_ns_ = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace rocattach::collector {
 namespace {
 
-// What is in flight may be a long queue of dispatches; the GPU works on meanwhile.
-// Shorter than the service waits for an answer.
+// Time limit for dispatches in flight to end: there may be many in a queue, and the GPU
+// works on them. Shorter than the time that the service waits for an answer.
 constexpr uint64_t kSwitchNs = 1'500'000'000;
 constexpr uint64_t kExitNs = 200'000'000;
 // A stop that was not possible is tried again, without holding dispatches for long.

@@ -11,8 +11,8 @@
 
 namespace rocattach::collector {
 
-// Only while no dispatch is in flight: with some, several versions of the SDK block the
-// program. Not thread-safe.
+// Switches only while no dispatch is in flight: otherwise several versions of the SDK
+// block the program. Not thread-safe.
 class SdkCounting {
  public:
   // Both must outlive this.
@@ -20,24 +20,24 @@ class SdkCounting {
     sdk_ = sdk;
     plans_ = plans;
   }
-  // Where the service is to be configured.
+  // The context in which the service is to be configured.
   rocattach_sdk_context_id& context() { return service_.context; }
   bool on() const { return service_.on; }
 
-  // Starts it, and leaves dispatches held.
+  // Starts counting, and leaves dispatches held.
   PlanResult Start(RingHold* hold);
-  // If dispatches do not finish, counting stays on, but nothing is counted any more:
-  // then it is to be called again, as long as `retries`.
+  // Stops counting. If dispatches do not finish, it stays on, but nothing is counted
+  // any more: then call this again for as long as retries() is true.
   void Stop();
   bool retries() const { return retry_ns_ != 0; }
   // After us the SDK stops what still runs. If dispatches do not finish, at least none
-  // must be on its way into the SDK then.
+  // may be on its way into the SDK at that time.
   void StopAtExit();
 
-  // A child in which counting is on waits in its exit() forever, for dispatches that
-  // only its parent sees the end of. So it is off in the instant of the fork.
-  // Notes whether it is on, in case that PauseForFork() is not called or cannot stop it.
-  void NoteFork() { on_at_fork_ = service_.on; }
+  // A child in which counting is on would wait in its exit() forever, for dispatches
+  // whose end only its parent sees. So it is off at the moment of the fork.
+  // Saves whether it is on, in case PauseForFork() is not called or cannot stop it.
+  void SaveStateForFork() { on_at_fork_ = service_.on; }
   void PauseForFork();
   void ResumeAfterFork();
   bool on_at_fork() const { return on_at_fork_; }
@@ -46,7 +46,7 @@ class SdkCounting {
   const rocattach_sdk_functions* sdk_ = nullptr;
   PlanSet* plans_ = nullptr;
   SdkService service_;
-  // It is to be stopped as soon as that is possible.
+  // Not 0: counting is to be stopped, and this is the time of the next attempt.
   uint64_t retry_ns_ = 0;
   uint64_t backoff_ns_ = 0;
   bool resumes_ = false;  // after the fork

@@ -1,4 +1,4 @@
-// Where in the hardware an instance of a counter is.
+// The position of a counter's instance in the hardware.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_DIMENSIONS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_DIMENSIONS_H_
 
@@ -11,15 +11,15 @@ namespace rocattach::collector {
 // The hardware's dimensions, as the SDK numbers them for all counters.
 class SdkDimensions {
  public:
-  // Notes those of a counter.
+  // Notes the dimensions of a counter.
   void Learn(const rocattach_sdk_functions& sdk, rocattach_sdk_counter_id counter);
-  // An instance without its counter's number: see ROCATTACH_INSTANCE_BITS.
+  // The instance's position, without its counter's number: see ROCATTACH_INSTANCE_BITS.
   uint64_t Position(const rocattach_sdk_functions& sdk,
                     rocattach_sdk_instance_id instance) const;
 
  private:
   static constexpr uint32_t kDimensions = 6;
-  // 0: no counter has it, as far as known. They are learned before the plan is active.
+  // 0: no counter is known to have it. Learned before the plan is active.
   rocattach_sdk_dimension_id ids_[kDimensions] = {};
 };
 

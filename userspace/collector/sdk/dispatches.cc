@@ -13,7 +13,7 @@ uint16_t Bounded(uint32_t value) {
   return static_cast<uint16_t>(value < UINT16_MAX ? value : UINT16_MAX);
 }
 
-// How a dispatch ended, according to the SDK; implausible times are removed.
+// The end of a dispatch, according to the SDK; implausible times are removed.
 OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
   if (start_ns != 0 && end_ns >= start_ns) {
     return {0, ToServiceNs(start_ns), ToServiceNs(end_ns)};
@@ -26,7 +26,7 @@ OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
 // too often with the first use of a page of our tables.
 class CostSample {
  public:
-  // `clock_ns`: what reading the clock adds.
+  // `clock_ns`: time that reading the clock adds.
   CostSample(uint64_t dispatch_id, uint64_t clock_ns, uint64_t* total)
       : total_(dispatch_id % kEvery == 0 ? total : nullptr), clock_ns_(clock_ns) {
     if (Unlikely(total_ != nullptr)) begin_ = BootNs();
@@ -48,7 +48,7 @@ class CostSample {
   uint64_t begin_ = 0;
 };
 
-// The least that two readings of the clock are apart.
+// The shortest time between two readings of the clock.
 uint64_t MeasureClock() {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 32; ++i) {
@@ -134,7 +134,7 @@ Decision SdkDispatches::Decide(const PlanState* state,
     count->config_handle = parts_.configs->HandleOf(count->config);
     if (count->config_handle != 0 && StillGeneration(&table->generation, generation) &&
         PlanSet::Keep(state, generation)) {
-      // What a held plan uses is kept: check again, now that it is held.
+      // Configs that a kept plan uses are kept: check again, now that this plan is.
       if (parts_.configs->HandleOf(count->config) == count->config_handle) {
         count->plan = state;
         count->generation = generation;
@@ -153,7 +153,7 @@ Decision SdkDispatches::Decide(const PlanState* state,
 uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
                              RingHandle* ring) {
   uint32_t index = kNoOp;
-  if (ops_.Noted(info.dispatch_id, &index)) return index;
+  if (ops_.LoadIndex(info.dispatch_id, &index)) return index;
   uint32_t agent_index = parts_.agents->Find(info.agent_id);
   uint32_t kernel = parts_.kernels->Find(info.kernel_id);
   const PlanState* state = parts_.plans->active();
@@ -163,17 +163,17 @@ uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
     decision = Decide(state, info, kernel, agent_index, &count);
   }
   if (LoadRelaxed(&baseline_) == 0 && !decision.dispatch && !decision.counters) {
-    ops_.Note(info.dispatch_id, kNoOp);
+    ops_.StoreIndex(info.dispatch_id, kNoOp);
     return kNoOp;
   }
   const bool of_plan = decision.dispatch || decision.counters;
   if (ring->CountSeen(of_plan ? ROCATTACH_SAMPLING_EVERY
                               : LoadRelaxed(parts_.sampling))) {
-    ops_.Note(info.dispatch_id, kNoOp);
+    ops_.StoreIndex(info.dispatch_id, kNoOp);
     return kNoOp;
   }
   index = ops_.Take();
-  ops_.Note(info.dispatch_id, index);
+  ops_.StoreIndex(info.dispatch_id, index);
   if (index == kNoOp) {
     if (count.plan != nullptr) PlanSet::Release(count.plan);
     __atomic_fetch_add(parts_.other_dropped, uint64_t{1}, __ATOMIC_RELAXED);
@@ -308,7 +308,7 @@ void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
   UnpackDispatch(entry, end, &group.dispatch);
   const bool pushed =
       instances == 0
-          // As RingHandle::PushOperation.
+          // As in RingHandle::PushOperation.
           ? ring.PushGroup(&group, 1 + slots, [this, index] { ops_.Clear(index); })
           : PushInstances(index, &group, 1 + slots, instances, records, count, &ring);
   if (!pushed) {

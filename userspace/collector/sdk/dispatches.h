@@ -14,10 +14,10 @@
 
 namespace rocattach::collector {
 
-// Two services of the SDK see a dispatch: tracing, and counting where a plan wants it.
-// Both call when it is enqueued, in an order that is not documented, and when it has
+// Two services of the SDK see a dispatch: tracing, and counting if a plan wants it.
+// Both call us when it is enqueued, in an order that is not documented, and when it has
 // completed. This yields one record: from counting, with the values, if they were
-// requested; else from tracing.
+// requested; otherwise from tracing.
 class SdkDispatches {
  public:
   struct Parts {
@@ -29,17 +29,17 @@ class SdkDispatches {
     RingSet* rings;
     const KernelTable* kernels;  // by the SDK's kernel id
     uint64_t* next_correlation;
-    uint64_t* own_ns;         // time of our part of the callbacks, from samples
+    uint64_t* own_ns;         // time spent in our callbacks, estimated from samples
     uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
-    RingGate* gate;           // is told of every dispatch; nullptr: nobody is
+    RingGate* gate;           // is notified of every dispatch; may be nullptr
     const SdkStreams* streams;
     const uint32_t* sampling;  // rocattach_control.sampling
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);
 
-  // What `recording` requests, and the table of the active plan (nullptr: nothing is
-  // counted). Set once the contexts run; reset before they stop.
+  // Set what `recording` requests, and the table of the active plan (nullptr: nothing
+  // is counted). To be called once the contexts run; reset before they stop.
   void SetBaseline(bool on) { StoreRelaxed(&baseline_, on ? 1u : 0u); }
   void SetPasses(const SdkPassTable* table) { StoreRelease(&passes_, table); }
 
@@ -83,7 +83,7 @@ class SdkDispatches {
   KernelTable queues_;  // the SDK's queue id -> dictionary id
   TinyLock queues_lock_;
   uint32_t baseline_ = 0;
-  uint64_t clock_ns_ = 0;  // what reading the clock adds to a measured time
+  uint64_t clock_ns_ = 0;  // time that reading the clock adds to a measurement
   const SdkPassTable* passes_ = nullptr;
 };
 

@@ -106,7 +106,7 @@ const void* FindSdkFunction(const char* name) {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         const ElfObject object(*info);
-        // What rocprofiler-register calls.
+        // The SDK is the library with the function that rocprofiler-register calls.
         if (object.Function("rocprofiler_set_api_table").address == nullptr) return 0;
         auto* wanted = static_cast<Search*>(data);
         wanted->found = object.Function(wanted->name).address;

@@ -18,15 +18,15 @@ const char* LibraryOf(const void* address);
 // A function of the rocprofiler-register in this process; nullptr if there is none.
 void* FindRegisterFunction(const char* name);
 
-// A function of the rocprofiler-sdk in this process, however that was opened; nullptr
-// if there is none.
+// A function of the rocprofiler-sdk in this process, in whatever way it was opened;
+// nullptr if there is none.
 const void* FindSdkFunction(const char* name);
 
-// The SDK in this process has looked for its tools: it does that once, when the first
-// library registers, and takes no more after that.
+// True if the SDK in this process has looked for its tools: it does that once, when the
+// first library registers, and takes no more after that.
 bool SdkHasItsTools();
 
-// Whether the process's environment switches rocprofiler-register off.
+// True if the process's environment switches rocprofiler-register off.
 bool IsRegisterOff();
 
 }  // namespace rocattach::collector

@@ -1,4 +1,4 @@
-// Which counter each record of a config is of.
+// Maps each record of a config to its counter.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_INSTANCE_ORDER_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_INSTANCE_ORDER_H_
 
@@ -10,12 +10,12 @@
 namespace rocattach::collector {
 
 // The SDK lists the instances of a config's counters in the same order for each
-// dispatch, and asking it for the counter of each one costs more than all the rest of
-// what is done with a value. So the order is noted once. Nothing depends on it: a
-// record whose instance is another one than at that position before is asked for again.
+// dispatch, and querying the counter of each one costs more than everything else done
+// with a value. So the order is stored once. The result does not depend on it: if a
+// record has another instance than stored at its position, the SDK is queried again.
 //
-// All zeros is an order of which nothing is known. One thread notes it, any number read
-// it.
+// All zeros means that nothing is known of the order. One thread stores it, any
+// number of threads read it.
 class InstanceOrder {
  public:
   // Adjacent positions of one counter.
@@ -24,7 +24,7 @@ class InstanceOrder {
     uint8_t place;  // the counter's index in the config
   };
 
-  // Further records are always asked for.
+  // For records beyond this number the SDK is always queried.
   static constexpr size_t kMost = 2048;
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
@@ -36,15 +36,15 @@ class InstanceOrder {
     return places_[position];
   }
 
-  // True for one caller, which notes all positions from 0 on and then publishes them.
+  // True for one caller, which stores all positions from 0 on and then publishes them.
   bool Begin() {
     uint32_t none = 0;
     return LoadRelaxed(&begun_) == 0 &&
            __atomic_compare_exchange_n(&begun_, &none, 1u, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
   }
-  // `place` is the index of a config's counter, of which there are at most 128.
-  void Note(size_t position, uint64_t instance, uint32_t place) {
+  // `place` is the index of the counter in the config, which has at most 128 of them.
+  void Store(size_t position, uint64_t instance, uint32_t place) {
     if (position >= kMost) return;
     instances_[position] = instance;
     places_[position] = static_cast<uint8_t>(place);
@@ -63,14 +63,14 @@ class InstanceOrder {
     StoreRelease(&count_, static_cast<uint32_t>(count));
   }
 
-  // How many runs begin with the first position. They are as they will be, and those
-  // that do not fit into the table are missing.
+  // Number of runs, counted from the first position. They no longer change; those that
+  // do not fit into the table are missing.
   uint32_t runs() const { return LoadAcquire(&count_) == 0 ? 0 : run_count_; }
   const Run& run(uint32_t index) const { return runs_[index]; }
-  // Of all positions of a run.
+  // The instances at all stored positions, those of all runs included.
   const uint64_t* instances() const { return instances_; }
 
-  // For another config. Nobody may read it meanwhile.
+  // Resets it for another config. No thread may read it meanwhile.
   void Forget() {
     StoreRelaxed(&count_, 0u);
     StoreRelaxed(&begun_, 0u);
@@ -78,8 +78,8 @@ class InstanceOrder {
 
  private:
   uint32_t begun_;
-  uint32_t count_;  // of published positions
-  // More than counters: the SDK lists those of one counter together.
+  uint32_t count_;  // number of published positions
+  // More than there are counters: the SDK lists the instances of one counter together.
   static constexpr uint32_t kMostRuns = 128;
 
   uint32_t run_count_;

@@ -27,7 +27,7 @@ constexpr uint32_t kOldestVersion = 10300;
 constexpr uint32_t kExitPatienceMsec = 200;
 // The SDK's initialisation needs a large stack.
 constexpr size_t kStackBytes = 8 << 20;
-// From OnLoad to the end of hsa_init, with room to spare.
+// More than the time from OnLoad to the end of hsa_init.
 constexpr uint64_t kSettledNs = 500'000'000;
 
 // The object for OnConfigure, to which the SDK passes no user data.
@@ -214,7 +214,7 @@ bool LateSdk::StartLoading() {
 void* LateSdk::LoadMain(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach-late");
   auto* self = static_cast<LateSdk*>(self_pointer);
-  // If the runtime has shut down meanwhile, this happens when it is back.
+  // If the runtime has shut down meanwhile, the SDK is loaded when it is open again.
   const bool armed = LoadAcquire(&self->process_->phase) == kPhaseArmed;
   const State state = !armed ? kNone : self->Load() ? kReady : kFailed;
   self->SetState(state);
@@ -300,7 +300,7 @@ bool LateSdk::Initialize() {
 }
 
 void LateSdk::ConfigureApi() {
-  // Not those of the HSA runtime.
+  // All domains except the HSA runtime's.
   constexpr rocattach_plan_api kDomains[] = {
       ROCATTACH_PLAN_API_HIP, ROCATTACH_PLAN_API_MARKER, ROCATTACH_PLAN_API_RCCL};
   for (rocattach_plan_api domain : kDomains) {
@@ -315,7 +315,7 @@ void LateSdk::ConfigureApi() {
 void LateSdk::OnApiCall(rocattach_sdk_callback_record record,
                         rocattach_sdk_user_data* user_data, void* self_pointer) {
   auto* self = static_cast<LateSdk*>(self_pointer);
-  // A forked child that was attached to itself inherits the SDK's services, not ours.
+  // A forked child that was attached separately inherits the SDK's services, not ours.
   if (self->process_->Live() && LoadAcquire(&self->state_) == kReady &&
       LoadAcquire(&self->finalized_) == 0) {
     self->api_.OnCall(record, user_data);

@@ -16,11 +16,11 @@
 namespace rocattach::collector {
 
 // The SDK is loaded when the first plan requests samples or calls, and remains loaded.
-// It is used for device counting and for calls of other libraries than the HSA runtime:
+// It is used for device counting and for calls of libraries other than the HSA runtime:
 // with such a tool it does not change queues, nor the functions that create and ring
-// them, so the HSA backend continues to record. What it puts into the runtime's table
-// for code objects calls what it found there. Calls of the HSA runtime are not traced:
-// for those it would replace every function of the table, above ours.
+// them, so the HSA backend continues to record. Its functions for code objects in the
+// runtime's table call those that were there before. Calls of the HSA runtime are not
+// traced: for those it would replace every function of the table, above ours.
 //
 // Loading takes long, and must not delay other threads, so it has its own thread. The
 // order of its steps:
@@ -31,8 +31,8 @@ namespace rocattach::collector {
 //    setenv then replaces entries in place; otherwise it may move the array under
 //    another thread's getenv.
 // 3. rocprofiler_force_configure: the SDK calls us back to configure, then makes
-//    rocprofiler-register pass the tables, those of HIP, RCCL and ROCTx too. It can be
-//    configured once only, so everything is, whatever the first plan requests.
+//    rocprofiler-register pass the tables, also those of HIP, RCCL and ROCTx. It can be
+//    configured only once, so every service is, whatever the first plan requests.
 // 4. The variables are removed: children must not load the SDK.
 class LateSdk {
  public:
@@ -44,9 +44,9 @@ class LateSdk {
   bool Awaited(uint64_t generation) const {
     return LoadAcquire(&state_) == kLoading && generation == awaited_generation_;
   }
-  // The plan that was started is about to end. Without a ring there is no last sample.
+  // The plan that was started is about to end. No last sample is taken without a ring.
   void Finish(RingHandle* ring);
-  // The worker's share of the work; nanoseconds until the next, 0: when woken.
+  // The worker's share of the work. Returns nanoseconds to the next call; 0: no limit.
   uint64_t Tick(RingHandle* ring);
   // Stops, until a plan is started again. True if something was being recorded.
   bool Pause();
@@ -88,9 +88,9 @@ class LateSdk {
   Process* process_ = &g_process;
   uint32_t state_ = kNone;
   uint64_t awaited_generation_ = 0;
-  uint64_t retry_ns_ = 0;  // when a pending plan may be tried again
+  uint64_t retry_ns_ = 0;  // time at which a pending plan may be tried again
   char path_[sizeof(rocattach_plan::late_sdk)] = {};
-  char text_[128] = {};  // why it is kFailed
+  char text_[128] = {};  // reason for kFailed
   Environment environment_;
   rocattach_sdk_functions sdk_ = {};
   rocattach_sdk_configure_result result_ = {};

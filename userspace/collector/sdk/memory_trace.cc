@@ -3,8 +3,8 @@
 namespace rocattach::collector {
 namespace {
 
-// Some 3,000 records. If it is full, a call waits for the delivery. A buffer that
-// discards does not count what it loses: see copies.cc.
+// Room for some 3,000 records. If it is full, a call waits for the delivery. A buffer
+// that discards does not count what it loses: see copies.cc.
 constexpr size_t kBufferBytes = 256 << 10;
 
 uint16_t AllocationOperation(rocattach_sdk_operation operation) {
@@ -41,7 +41,7 @@ void ReadCommon(const Record& record, rocattach_memory* out) {
   out->tid = static_cast<uint32_t>(record.thread_id);
   out->start_ns = ToServiceNs(record.start_timestamp);
   out->end_ns = ToServiceNs(record.end_timestamp);
-  // A call without an end is an instant.
+  // A record without an end becomes an instant.
   if (out->end_ns < out->start_ns) out->end_ns = out->start_ns;
 }
 

@@ -10,9 +10,9 @@
 
 namespace rocattach::collector {
 
-// One kind of it: that of calls, or scratch memory of the runtime. Records arrive in
-// the SDK's buffer, which the worker flushes every few milliseconds: only there scratch
-// memory has its size, and all have their times.
+// Traces one kind of it: memory of calls, or scratch memory of the runtime. Records
+// arrive in the SDK's buffer, which the worker flushes every few milliseconds: only
+// there does scratch memory have its size, and all records have their times.
 class SdkMemoryTrace {
  public:
   struct Parts {
@@ -27,13 +27,13 @@ class SdkMemoryTrace {
                                  rocattach_sdk_buffer_kind kind);
   bool configured() const { return buffer_.handle != 0; }
 
-  // What is delivered from now on is recorded for this plan.
+  // Records delivered from now on belong to this plan.
   void SetPlan(uint64_t generation) {
     StoreRelease(&plan_tag_, ROCATTACH_PLAN_TAG(generation));
   }
   // Delivers what has been reported. Not on a callback thread of the SDK.
   void Flush() {
-    // Busy means that it is already being delivered.
+    // A buffer that is busy is already being delivered.
     if (configured()) parts_.sdk->flush_buffer(buffer_);
   }
 

@@ -10,17 +10,17 @@
 
 namespace rocattach::collector {
 
-// What only the collector needs besides the shared record; same index.
+// Data that only the collector needs besides the shared record; same index.
 struct SdkOp {
   uint64_t dispatch_id;   // the SDK's; 0: free
-  const PlanState* plan;  // that it is counted by, and holds; nullptr: not counted
-  uint64_t generation;    // of that plan
+  const PlanState* plan;  // counts it and is kept for it; nullptr: not counted
+  uint64_t generation;    // the plan's
   uint64_t config_handle;
   uint32_t next;        // free list
-  uint32_t config;      // of SdkConfigs, if counted
-  uint16_t pass;        // of rocattach_plan.pass
-  uint16_t first_pass;  // of its architecture
-  uint32_t counted;     // the values are still to come, and the record with them
+  uint32_t config;      // index in SdkConfigs, if counted
+  uint16_t pass;        // index in rocattach_plan.pass
+  uint16_t first_pass;  // index of its architecture's first pass
+  uint32_t counted;     // 1: its values, and with them its record, are still to come
 };
 
 // The in-flight table. Services that see the same dispatch find the same entry.
@@ -56,7 +56,7 @@ class SdkOps {
   void Clear(uint32_t index) {
     StoreRelease(&shared(index)->kind, uint16_t{ROCATTACH_RECORD_NONE});
   }
-  // Its entry is free from here on, and its plan released. After Claim().
+  // Frees the entry, and releases its plan. After Claim().
   void Give(uint32_t index) {
     Clear(index);
     if (ops_[index].plan != nullptr) PlanSet::Release(ops_[index].plan);
@@ -70,27 +70,27 @@ class SdkOps {
   uint32_t used() const { return LoadRelaxed(&never_used_); }
 
   // The entry of a dispatch, which a callback's user data names; kNoOp if it has none.
-  // That user data survives from the enqueue to the completion is not documented for
-  // every service, so there is a second way.
+  // It is not documented for every service that user data survives from the enqueue to
+  // the completion, so there is a second way.
   uint32_t Find(uint64_t user_data, uint64_t dispatch_id) const {
     uint64_t index = user_data - 1;
     if (Likely(index < count_ &&
                LoadAcquire(&ops_[index].dispatch_id) == dispatch_id)) {
       return static_cast<uint32_t>(index);
     }
-    uint32_t noted = kNoOp;
-    if (!Noted(dispatch_id, &noted) || noted >= count_) return kNoOp;
-    return LoadAcquire(&ops_[noted].dispatch_id) == dispatch_id ? noted : kNoOp;
+    uint32_t stored = kNoOp;
+    if (!LoadIndex(dispatch_id, &stored) || stored >= count_) return kNoOp;
+    return LoadAcquire(&ops_[stored].dispatch_id) == dispatch_id ? stored : kNoOp;
   }
 
   // Several services announce a dispatch, one after the other on one thread. The first
-  // one decides and notes the result: an entry, or kNoOp.
-  void Note(uint64_t dispatch_id, uint32_t index) {
+  // one decides and stores the result: an entry, or kNoOp.
+  void StoreIndex(uint64_t dispatch_id, uint32_t index) {
     Seen& seen = seen_[dispatch_id % kSeen];
     StoreRelaxed(&seen.index, index);
     StoreRelease(&seen.dispatch_id, dispatch_id);
   }
-  bool Noted(uint64_t dispatch_id, uint32_t* index) const {
+  bool LoadIndex(uint64_t dispatch_id, uint32_t* index) const {
     const Seen& seen = seen_[dispatch_id % kSeen];
     if (dispatch_id == 0 || LoadAcquire(&seen.dispatch_id) != dispatch_id) return false;
     *index = LoadRelaxed(&seen.index);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What every function below returns, 4 bytes (in the lower half of the register only).
+/* Result of every function below, 4 bytes (in the lower half of the register only).
  */
 enum rocattach_register_status {
   ROCATTACH_REGISTER_SUCCESS = 0,

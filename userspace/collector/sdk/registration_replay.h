@@ -12,11 +12,11 @@ namespace rocattach::collector {
 // not traced until rocprofiler-register passes their tables to it. Not thread-safe.
 class RegistrationReplay {
  public:
-  // It is needed; the worker tries it several times.
+  // Requests a replay; the worker tries it several times.
   void Request() { attempts_left_ = kAttempts; }
   void Cancel() { attempts_left_ = 0; }
   bool pending() const { return attempts_left_ != 0; }
-  // Not inside a registration.
+  // Must not be called inside a registration.
   void Try(Process* process);
 
  private:

@@ -30,12 +30,12 @@ class RingHold {
     gate_->OpenRings();
     end_ns_ = BootNs();
   }
-  // Somebody else opens the gate.
+  // Leaves the gate closed: the caller opens it later.
   void Keep() { held_ = false; }
   uint32_t unfinished() const { return unfinished_; }
 
-  // Ends it, and says in the plan's answer what it has cost, after what that says
-  // already.
+  // Ends the hold, and adds to the text of the plan's answer for how
+  // long dispatches were held.
   void Describe(PlanResult* result) {
     if (!held_) return;
     End();

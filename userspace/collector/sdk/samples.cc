@@ -228,7 +228,7 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
     if (place != CounterReducer::kNone) reducer.Add(place, value - before);
     records_[i].counter_value = value - before;
   }
-  // Else there is nothing to subtract from: the values of the span are not known.
+  // Otherwise there is nothing to subtract: the values of this span are not known.
   bool whole = same || gpu->known == 0;
   gpu->known = gpu->last != nullptr ? static_cast<uint32_t>(count) : 0;
   rocattach_values head = {};

@@ -28,7 +28,7 @@ class SdkSamples {
   // Creates a context and the service for each GPU. True if there is any.
   bool Configure();
 
-  // Starts what the plan samples. An error leaves nothing running.
+  // Starts the plan's samples. An error leaves nothing running.
   PlanResult Start(const PlanState* state, const SdkPassTable* table);
   // Ends sampling; what was counted since the last sample is discarded.
   void Stop();
@@ -47,11 +47,11 @@ class SdkSamples {
     rocattach_sdk_context_id context;
     uint32_t agent;
     bool started;
-    uint32_t pass;    // of the agent's, from 0
+    uint32_t pass;    // index among the agent's passes
     uint64_t config;  // handle
     rocattach_sdk_status set_status;
     uint64_t begin_ns;
-    uint32_t known;  // values kept of the last sample
+    uint32_t known;  // number of values kept from the last sample
     double* last;
   };
 

@@ -8,12 +8,12 @@
 
 namespace rocattach::collector {
 
-// What is configured in it is up to its user.
+// Its owner decides which service is configured in it.
 struct SdkService {
   rocattach_sdk_context_id context = {0};
   bool on = false;
 
-  // Starts or stops it, unless that is so already.
+  // Starts or stops the context, unless it is in that state already.
   rocattach_sdk_status Switch(const rocattach_sdk_functions& sdk, bool wanted) {
     if (on == wanted) return ROCATTACH_SDK_STATUS_SUCCESS;
     const rocattach_sdk_status status =

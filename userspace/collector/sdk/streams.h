@@ -10,27 +10,27 @@
 
 namespace rocattach::collector {
 
-// The SDK calls around each function of HIP that names a stream; what the thread
-// submits meanwhile belongs to that stream.
+// The SDK calls us before and after each function of HIP that names a stream; what the
+// thread submits in between belongs to that stream.
 class SdkStreams {
  public:
   // SDK 1.0 throws, and so ends the process, at a stream that was created before it saw
   // HIP's functions.
   static constexpr uint32_t kOldestVersion = 10100;
 
-  // Creates the service in `streams`, and has copies that `copies` traces carry their
-  // stream. False if this SDK has no streams, or none that are safe.
+  // Creates the service in `streams`, and adds the stream to the records of copies that
+  // `copies` traces. False if this SDK has no streams, or none that are safe.
   bool Configure(const rocattach_sdk_functions& sdk, uint32_t version,
                  rocattach_sdk_context_id streams, rocattach_sdk_context_id copies,
                  rocattach_sdk_callback_tracing_cb callback, void* data);
   bool configured() const { return configured_; }
-  // Whether HIP's functions are known to reach the SDK.
+  // True if HIP's functions are known to reach the SDK.
   bool seen() const { return LoadRelaxed(&seen_) != 0; }
 
   void OnCallback(const rocattach_sdk_callback_record& record,
                   rocattach_sdk_user_data* user_data);
 
-  // Of the calling thread: the number of the stream plus 1; 0 not known.
+  // Number of the calling thread's stream plus 1; 0: not known.
   uint32_t Current() const {
     if (!configured_) return 0;
     return static_cast<uint32_t>(

@@ -35,8 +35,8 @@ uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
 
 namespace {
 
-// A run while it is added up: what is compared and added up stays in registers, and no
-// record has a branch of its own.
+// Sums of a run while it is added up: the values that are compared and added up stay in
+// registers, and there is no branch for each record.
 struct RunSums {
   RunSums(const rocattach_counter_value& v, double first)
       : sum(v.instances == 0 ? -0.0 : v.sum),  // changes nothing, not even a sign
@@ -72,9 +72,9 @@ bool CounterReducer::AddRun(const InstanceOrder::Run& run,
   return true;
 }
 
-// These loops are most of what we do with a counted dispatch: hundreds of instances.
-// Each addition waits for the one before, whose order is part of the result. So two
-// counters are added up at a time.
+// These loops take most of our time for a counted dispatch, which has hundreds of
+// instances. Each addition waits for the one before, since their order is part of the
+// result. So two counters are added up at a time.
 bool CounterReducer::AddRuns(const InstanceOrder::Run& run,
                              const InstanceOrder::Run& next,
                              const rocattach_sdk_counter_record* records) {
@@ -116,18 +116,18 @@ bool CounterReducer::AddAll(const rocattach_sdk_counter_record* records, size_t 
     if (!AddRun(run, records)) break;
     done = run.end;
   }
-  const bool notes = order_ != nullptr && done == 0 && order_->Begin();
+  const bool stores = order_ != nullptr && done == 0 && order_->Begin();
   for (size_t i = done; i < count; ++i) {
     const uint32_t place = FindAt(i, records[i].id);
-    if (notes) order_->Note(i, records[i].id, place);
+    if (stores) order_->Store(i, records[i].id, place);
     if (place != kNone) {
       Add(place, records[i].counter_value);
     } else {
       all_known = false;
     }
   }
-  // With an instance that is in no counter of the config there is no order to rely on.
-  if (notes && all_known) order_->Publish(count);
+  // If an instance belongs to no counter of the config, there is no order to rely on.
+  if (stores && all_known) order_->Publish(count);
   return all_known;
 }
 

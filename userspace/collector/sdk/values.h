@@ -1,4 +1,4 @@
-// From the SDK's records, one for each instance of a counter, to ours.
+// Converts the SDK's records, one for each instance of a counter, to ours.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_VALUES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_VALUES_H_
 
@@ -12,14 +12,14 @@ namespace rocattach::collector {
 // Adds up the instances of each counter of a config.
 class CounterReducer {
  public:
-  // `order` is the config's, or nullptr: every record's counter is asked for.
+  // `order` is the config's, or nullptr: the SDK is queried for every record's counter.
   CounterReducer(const rocattach_sdk_functions* sdk, const SdkConfig& config,
                  InstanceOrder* order)
       : sdk_(sdk), config_(config), order_(order) {
     for (uint32_t i = 0; i < config.count; ++i) values_[i].instances = 0;
   }
 
-  // Returns the counter's index in the config; kNone if it is not in it.
+  // Returns the counter's index in the config; kNone if the config does not have it.
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t Find(rocattach_sdk_instance_id instance);
   // The same for record `position` of all records of a dispatch.
@@ -28,11 +28,11 @@ class CounterReducer {
         order_ == nullptr ? InstanceOrder::kUnknown : order_->At(position, instance);
     return Likely(known < config_.count) ? known : Find(instance);
   }
-  // Adds all records of a dispatch. False if one is of no counter of the config.
+  // Adds all records of a dispatch. False if a record is of no counter of the config.
   bool AddAll(const rocattach_sdk_counter_record* records, size_t count);
   void Add(uint32_t place, double value);
-  // Adds the records of a known run. False if one of them is not as known; then nothing
-  // is added.
+  // Adds the records of a known run. False if one of them differs from what is
+  // known; then nothing is added.
   bool AddRun(const InstanceOrder::Run& run,
               const rocattach_sdk_counter_record* records);
 
@@ -62,19 +62,19 @@ class InstancePacker {
         plan_(plan),
         pass_(pass) {}
 
-  // How many slots `count` records take at most.
+  // Maximum number of slots that `count` records take.
   static uint32_t SlotsFor(size_t count) {
     return static_cast<uint32_t>((count + ROCATTACH_INSTANCES_PER_SLOT - 1) /
                                  ROCATTACH_INSTANCES_PER_SLOT);
   }
-  // The same, and 0 if that is more than may be taken: then only sums are recorded.
+  // The same, but 0 if that is more than may be used: then only sums are recorded.
   static uint32_t SlotsIn(size_t count, uint32_t ring_slots) {
     const uint32_t quarter = ring_slots / 4;
     const uint32_t room =
         quarter < ROCATTACH_MAX_INSTANCE_SLOTS ? quarter : ROCATTACH_MAX_INSTANCE_SLOTS;
     return SlotsFor(count) <= room ? SlotsFor(count) : 0;
   }
-  // Slot `number` of all of these records, each of which is of the config.
+  // Fills in slot `number` of these records, each of which is of the config.
   void Fill(const rocattach_sdk_counter_record* records, size_t count, uint32_t number,
             uint64_t correlation_id, rocattach_instances* slot);
 
@@ -87,7 +87,7 @@ class InstancePacker {
 };
 
 // Packs the values of `reducer` into slots after a dispatch or a sample, counters by
-// their index in `plan`. Returns how many slots; `total` values.
+// their index in `plan`. Returns the number of slots; `total` is the number of values.
 uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,
                     const rocattach_plan& plan, const rocattach_plan_pass& pass,
                     const rocattach_values& head, rocattach_values* slots,

@@ -9,12 +9,12 @@
 
 namespace rocattach {
 
-// What the kernel driver says of the agent's node under this name; `otherwise` if the
-// recording does not have it.
+// The value that the kernel driver reports for the agent's node under this name;
+// `otherwise` if the recording does not have it.
 uint64_t DriverProperty(const v1::Agent& agent, absl::string_view name,
                         uint64_t otherwise);
 
-// "gfx90a" as rocprofv3 has it: 90010; 0 for other names.
+// The number of an architecture in rocprofv3: 90010 for "gfx90a"; 0 for other names.
 uint32_t GfxTargetVersion(absl::string_view name);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// The direction of a copy, for people.
+// The direction of a copy as human-readable text.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_COPY_DIRECTION_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_COPY_DIRECTION_H_
 

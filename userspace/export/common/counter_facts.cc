@@ -8,7 +8,7 @@ CounterFact CounterFacts::Of(absl::string_view architecture,
                              absl::string_view counter) {
   if (!catalog_.has_value()) {
     absl::StatusOr<CounterCatalog> built = CounterCatalog::Builtin();
-    // Without it outputs lack descriptions, nothing else.
+    // Without the catalogue, outputs lack only the descriptions.
     catalog_ = built.ok() ? *std::move(built) : CounterCatalog();
   }
   CounterFact fact;

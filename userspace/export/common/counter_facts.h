@@ -1,4 +1,4 @@
-// What outputs say of a counter beside its values: from the catalogue of counters.
+// Facts about counters that outputs give besides values, from the counter catalogue.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_COUNTER_FACTS_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_COUNTER_FACTS_H_
 
@@ -13,14 +13,14 @@ namespace rocattach {
 struct CounterFact {
   std::string description;
   std::string block;       // hardware block; empty for metrics
-  std::string expression;  // of a metric
-  bool derived = false;    // a metric
+  std::string expression;  // metrics only
+  bool derived = false;    // true for a metric
 };
 
-// Shared by the sinks of a conversion. The catalogue is loaded at the first question.
+// Shared by the sinks of a conversion. The catalogue is loaded on first use.
 class CounterFacts {
  public:
-  // `architecture`: as an agent's name, "gfx90a". Empty texts where it is not known.
+  // `architecture`: an agent's name, such as "gfx90a". Empty texts if it is not known.
   CounterFact Of(absl::string_view architecture, absl::string_view counter);
 
  private:

@@ -1,4 +1,4 @@
-// What all outputs of a conversion share.
+// Options that all outputs of a conversion share.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_OPTIONS_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_OPTIONS_H_
 
@@ -10,20 +10,20 @@
 
 namespace rocattach {
 
-// How agents are numbered in text: rocprofv3's --agent-index.
+// Numbering of agents in text: rocprofv3's --agent-index.
 enum class AgentIndex { kAbsolute, kRelative, kTypeRelative };
 
 struct ExportOptions {
-  // Replace outputs that exist.
+  // Replace existing outputs.
   bool force = false;
   // The inputs are still being written: outputs have their final names at once, and can
   // be read at any time.
   bool follow = false;
   AgentIndex agent_index = AgentIndex::kRelative;
-  // Of kRocpdSchemas.
+  // One of kRocpdSchemas.
   std::string rocpd_schema = "3.0.3";
-  // Of compute-workload: the folder, and the name of the workload. Empty: both follow
-  // from the base name of the output.
+  // For compute-workload: the folder, and the name of the workload. If empty, both are
+  // derived from the base name of the output.
   std::string workload_directory;
   std::string workload_name;
   // Never null.

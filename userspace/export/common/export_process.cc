@@ -5,7 +5,7 @@
 namespace rocattach {
 namespace {
 
-// What an entry costs beside its texts.
+// Memory that an entry takes besides its texts.
 constexpr size_t kEntryBytes = 256;
 
 template <typename Map, typename Key>

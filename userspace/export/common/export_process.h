@@ -1,4 +1,4 @@
-// A process of a recording as exports see it: who it is, and the names behind the
+// A process of a recording as exports see it: its identity, and the names for the
 // numbers in its records.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_PROCESS_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_PROCESS_H_
@@ -20,13 +20,13 @@
 
 namespace rocattach {
 
-// A kernel with the name that people read.
+// A kernel and its human-readable name.
 struct ExportKernel {
   v1::Kernel kernel;
   std::string display_name;  // demangled
 };
 
-// Positions of an agent among those of its process, from 0, as rocprofv3 counts them.
+// Positions of an agent among its process's agents, from 0, as rocprofv3 counts them.
 struct AgentPlace {
   uint32_t absolute = 0;       // node of the kernel driver's topology
   uint32_t relative = 0;       // among the process's agents, by node
@@ -36,21 +36,21 @@ struct AgentPlace {
 
 class ExportProcess {
  public:
-  // Memory for the names of one process; what exceeds it is left out and counted.
+  // Memory limit for the names of one process; further ones are left out and counted.
   static constexpr size_t kMaxBytes = 64 << 20;
-  // Each new one may change the numbers of all others.
+  // Limited because each new agent may change the numbers of all others.
   static constexpr size_t kMaxAgents = 1024;
 
-  // `number`: counts the processes of all inputs from 1.
+  // `number`: position among the processes of all inputs, from 1.
   explicit ExportProcess(uint32_t number) : number_(number) {}
 
   uint32_t number() const { return number_; }
-  // The recording that it is in; empty when its header is missing.
+  // Header of the recording that contains the process; empty if the header is missing.
   const v1::StreamHeader& header() const { return *header_; }
-  // Empty when its key frame is missing.
+  // Empty if the process's key frame is missing.
   const v1::Process& process() const { return process_; }
   uint32_t pid() const { return process_.pid(); }
-  // Where in the inputs: the recording, counted over all inputs, and its stream.
+  // Position in the inputs: the recording, counted over all inputs, and its stream.
   uint32_t recording() const { return recording_; }
   uint32_t stream() const { return stream_; }
 
@@ -65,14 +65,14 @@ class ExportProcess {
   }
   const std::map<uint32_t, ExportKernel>& kernels() const { return kernels_; }
   const std::optional<v1::ProcessEnd>& end() const { return end_; }
-  // How the attach went, and what was lost, as far as it is known by now.
+  // Outcome of the attach, and losses, as far as they are known so far.
   const std::optional<v1::WindowEvent>& window() const { return window_; }
   const std::optional<v1::LossAccount>& account() const { return account_; }
 
   // Null if it is not known.
   const ExportKernel* FindKernel(uint32_t id) const;
   const v1::Agent* FindAgent(uint32_t id) const;
-  // The agent that a copy's unowned host memory belongs to; null without a CPU agent.
+  // The agent to which a copy's unowned host memory is attributed; null without a CPU.
   const v1::Agent* FirstCpu() const { return first_cpu_; }
   // All 0 if it is not known.
   AgentPlace PlaceOf(uint32_t agent_id) const;
@@ -81,16 +81,16 @@ class ExportProcess {
   absl::string_view FunctionName(uint32_t domain, uint32_t function) const;
   absl::string_view CounterName(uint32_t plan, uint32_t counter) const;
 
-  // Entries that found no room.
+  // Number of entries that found no room.
   uint64_t entries_omitted() const { return entries_omitted_; }
 
-  // Realtime nanoseconds since 1970 of a time of the recording; 0 if it is not known.
+  // Converts a time of the recording to nanoseconds since 1970; 0 if it is not known.
   uint64_t RealtimeNs(uint64_t boottime_ns) const;
 
  private:
   friend class Exporter;
 
-  // Each returns whether it is new; what is known already is left alone.
+  // Each returns true if it added the entry; a known entry is left unchanged.
   bool Add(const v1::Agent& agent);
   bool Add(const v1::Queue& queue);
   bool Add(const v1::Kernel& kernel);
@@ -99,9 +99,9 @@ class ExportProcess {
   bool Add(const v1::ApiFunction& function);
   // The first name of a thread is kept.
   bool Add(const v1::Thread& thread);
-  // False if there is no room.
+  // Reserves room for an entry; false if there is none.
   bool Room(const google::protobuf::Message& entry);
-  // Counts agents by node.
+  // Numbers the agents in the order of their nodes.
   void PlaceAgents();
 
   const uint32_t number_;

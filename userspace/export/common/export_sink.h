@@ -1,6 +1,6 @@
-// What every output format implements: it is told the processes, what is known about
-// them, and their records, in one pass over the inputs. A sink keeps in memory what
-// grows with the number of processes and names, never what grows with records.
+// The interface of every output format: a sink receives the processes, what is known
+// about them, and their records, in one pass over the inputs. Its memory may grow with
+// the number of processes and names, never with the number of records.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_SINK_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_EXPORT_SINK_H_
 
@@ -24,14 +24,14 @@ struct CountedDispatch {
   const rocattach_dispatch* dispatch = nullptr;
   // All with the same operation; never empty.
   absl::Span<const CounterRecord> values;
-  // Of the dispatch, as sinks that are told records as rocprofv3 has them have it; also
-  // where the dispatch is not known.
+  // The dispatch's correlation id for sinks with ExportFormat::as_rocprofv3; also set
+  // if the dispatch is not known.
   uint64_t correlation_id = 0;
-  // The same as other sinks have it.
+  // The same for other sinks.
   uint64_t own_id = 0;
 };
 
-// Start and end are present and in order; a target can claim anything.
+// True if start and end are present and in order; a target can claim anything.
 template <typename Operation>
 bool HasTimes(const Operation& r) {
   return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) ==
@@ -40,18 +40,18 @@ bool HasTimes(const Operation& r) {
 }
 
 // Errors are final: after the first one, only WritePartial() and the destructor are
-// called, and the output stays behind as a partial one.
+// called, and the output remains as a partial one.
 class ExportSink {
  public:
   virtual ~ExportSink() = default;
 
   // A process begins; its records and entries follow until EndProcess. Several may be
-  // open at a time if the format's `many_processes` is set. `process` lives until then,
-  // and learns names meanwhile: an entry is normally there before the first record that
-  // needs it, but not in damaged inputs.
+  // open at a time if the format's `many_processes` is set. `process` is valid until
+  // then, and gains names meanwhile: an entry normally comes before the first record
+  // that needs it, but not in damaged inputs.
   virtual absl::Status BeginProcess(const ExportProcess&) { return absl::OkStatus(); }
 
-  // Something new was learned. What was known before BeginProcess follows it.
+  // A new entry was read. Entries known before BeginProcess are passed right after it.
   virtual absl::Status OnAgent(const ExportProcess&, const v1::Agent&) {
     return absl::OkStatus();
   }
@@ -71,9 +71,9 @@ class ExportSink {
     return absl::OkStatus();
   }
 
-  // Records, in the order of the stream; operations may come later than others if their
-  // calls are looked for (ExportFormat::as_rocprofv3). dispatch_id is always set: it counts the
-  // dispatches of the process from 1, whatever the recording says.
+  // Records, in the order of the stream; operations may come later than others if they
+  // wait for their calls (ExportFormat::as_rocprofv3). dispatch_id is always set: it
+  // counts the dispatches of the process from 1, whatever the recording says.
   virtual absl::Status OnDispatches(const ExportProcess&,
                                     absl::Span<const rocattach_dispatch>) {
     return absl::OkStatus();
@@ -103,21 +103,21 @@ class ExportSink {
   // known.
   virtual absl::Status EndProcess(const ExportProcess&) { return absl::OkStatus(); }
 
-  // While a recording is followed: makes what was written visible to readers.
+  // Makes written data visible to readers, while a recording is followed.
   virtual absl::Status Flush() { return absl::OkStatus(); }
 
   // Completes the output under its final name. Every process has ended.
   virtual absl::Status Finish() = 0;
 
   // The conversion ends early: it was interrupted, or this or another output failed.
-  // Writes what there is, as far as that is possible, and leaves the files the names of
-  // partial ones. `open`: the processes of this sink that have not ended.
+  // Writes what has been converted, as far as possible, and leaves the files their
+  // partial names. `open`: the processes of this sink that have not ended.
   virtual void WritePartial(absl::Span<const ExportProcess* const>) { (void)Flush(); }
 
-  // The files that it has created so far, by the names that they have now.
+  // The files created so far, by their current names.
   virtual std::vector<std::string> Files() const = 0;
 
-  // What it could not write although it was told, as clauses for users.
+  // Data that the sink received but could not write, as clauses for users.
   virtual std::vector<std::string> Omissions() const { return {}; }
 };
 

@@ -33,7 +33,7 @@ void AppendEscaped(char c, std::string* out) {
 
 void AppendValid(absl::string_view text, std::string* out) {
   out->push_back('"');
-  size_t plain = 0;  // where what needs no escape begins
+  size_t plain = 0;  // start of the text not yet appended
   for (size_t i = 0; i < text.size(); ++i) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
     if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) continue;

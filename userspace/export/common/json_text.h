@@ -1,4 +1,4 @@
-// JSON written as text, for records by the million.
+// Writes JSON as text, for millions of records.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_JSON_TEXT_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_JSON_TEXT_H_
 
@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// With its quotes. Bytes that are not UTF-8 become U+FFFD.
+// Appends `text` in quotes. Bytes that are not UTF-8 become U+FFFD.
 void AppendJsonString(absl::string_view text, std::string* out);
 
 inline void AppendNumber(uint64_t number, std::string* out) {
@@ -18,11 +18,11 @@ inline void AppendNumber(uint64_t number, std::string* out) {
   char* end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
   out->append(digits, static_cast<size_t>(end - digits));
 }
-// With as many digits as it takes to read the same number back; whole numbers without a
-// point; infinities and NaN as null.
+// Appends as many digits as it takes to read the same number back; whole numbers
+// without a point; infinities and NaN as null.
 void AppendReal(double number, std::string* out);
 
-// The members of an object, between braces that the caller writes with Begin and End.
+// Writes the members of an object; the caller writes its braces with Begin and End.
 class JsonObject {
  public:
   explicit JsonObject(std::string* out) : out_(out) {}
@@ -57,13 +57,13 @@ class JsonObject {
     AppendJsonString(text, out_);
     return *this;
   }
-  // `json` is a value.
+  // `json`: a complete value.
   JsonObject& Raw(absl::string_view key, absl::string_view json) {
     Key(key);
     out_->append(json.data(), json.size());
     return *this;
   }
-  // A nested object; End() ends it.
+  // Begins a nested object; End() ends it.
   JsonObject& Object(absl::string_view key) {
     Key(key);
     return Begin();

@@ -10,11 +10,11 @@
 namespace rocattach {
 namespace {
 
-// Calls around a call that are looked at; only damaged inputs have more.
+// Maximum number of calls around a call that are tried; only damaged inputs have more.
 constexpr int kMostNested = 256;
-// Threads without waiting operations whose queues are kept for the next ones.
+// Number of threads without waiting operations whose queues are kept for later ones.
 constexpr size_t kMostIdleThreads = 1024;
-// Emitted operations at the front of the list, at least.
+// Minimum number of emitted operations at the front before these are erased.
 constexpr size_t kMostGone = 4096;
 
 bool MayLaunch(uint32_t domain) {
@@ -88,8 +88,8 @@ std::optional<uint64_t> LaunchLinks::Find(uint32_t tid, uint64_t enqueue_ns) con
   const Thread& thread = known->second;
   std::optional<uint64_t> none;
   if (enqueue_ns < thread.settled_ns && !nesting_unknown_) none = 0;
-  // The first call that returned at that time or later, or one around it; mostly one of
-  // the last.
+  // It is the first call that returned at that time or later, or one around it; usually
+  // one of the last.
   const std::deque<Call>& calls = thread.calls;
   size_t last = calls.size(), step = 1;
   while (last > 0 && calls[last - 1].end_ns >= enqueue_ns) {
@@ -118,7 +118,7 @@ void LaunchLinks::Add(absl::Span<const ApiCallRecord> calls) {
     newest_ns_ = std::max(newest_ns_, call.end_ns);
     sorted_.push_back(&call);
   }
-  // They come in the order of their ends, unless the input is damaged.
+  // Calls come in the order of their ends, unless the input is damaged.
   const auto order = [](const ApiCallRecord* a, const ApiCallRecord* b) {
     return std::tie(a->tid, a->end_ns, b->begin_ns) <
            std::tie(b->tid, b->end_ns, a->begin_ns);
@@ -131,7 +131,7 @@ void LaunchLinks::Add(absl::Span<const ApiCallRecord> calls) {
 }
 
 bool LaunchLinks::IsOutermost(const ApiCallRecord& call) const {
-  // One without an id has no known ancestor either.
+  // A call without an id has no known ancestor either.
   return call.ancestor_id == 0 && call.correlation_id != 0 && !nesting_unknown_;
 }
 
@@ -170,14 +170,14 @@ void LaunchLinks::Remember(const ApiCallRecord& call) {
     ForgetOldest();
   }
   Thread& thread = threads_[call.tid];
-  // Out of order: it cannot be found later.
+  // Out of order: the call could not be found later.
   if (!thread.calls.empty() && call.end_ns < thread.calls.back().end_ns) return;
   const uint64_t number = thread.first + thread.calls.size();
   while (!thread.roots.empty()) {
     Call& inner = thread.calls[thread.roots.back() - thread.first];
     if (inner.begin_ns < call.begin_ns) break;
     inner.parent = number;
-    // Records of an SDK that does not tell what a call was made by.
+    // Records of an SDK that does not report the ancestors of calls.
     nesting_unknown_ |= inner.outermost && inner.begin_ns > call.begin_ns;
     thread.roots.pop_back();
   }

@@ -1,6 +1,6 @@
-// Correlation ids as rocprofv3 has them: an operation has that of the API call that
-// submitted it, and no other record has the same one. In recordings the collector counts
-// operations and rocprofiler-sdk counts calls, both from 1.
+// Assigns correlation ids as rocprofv3 does: an operation has the id of the API call
+// that submitted it, and no other record has the same id. In recordings the collector
+// numbers operations and rocprofiler-sdk numbers calls, both from 1.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_LINKS_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_LINKS_H_
 
@@ -24,53 +24,53 @@ struct LinkedDispatch {
   uint64_t correlation_id;
 };
 
-// Of one process. An operation belongs to the innermost HSA, HIP or RCCL call that its
-// thread was in at the time of the submission. A call is recorded when it returns, an
-// operation when it has completed, so either may come first; inner calls come before
-// outer ones. Operations wait for their calls, and others behind them, so that all keep
-// their order; calls are remembered. Both have limits: what exceeds them is not linked,
-// and never linked wrongly. An operation waits no longer once a call that is inside of no
-// other one has begun after it on its thread: calls around the operation have ended
-// before that, and are recorded.
+// Links the operations of one process. An operation belongs to the innermost HSA, HIP
+// or RCCL call that its thread was in when it was submitted. A call is recorded when it
+// returns, an operation when it has completed, so either may come first; inner calls
+// come before outer ones. Operations wait for their calls, and others wait behind them,
+// so that all keep their order; calls are remembered. Both have limits: an operation
+// beyond these is left unlinked, and never linked wrongly. An operation stops waiting
+// once an outermost call has begun after it on its thread: calls around the operation
+// have ended before that, and are recorded.
 class LaunchLinks {
  public:
-  // Set in the ids of one of the two counts, so that they are disjoint: in those of
-  // operations without a call, or, if the process had operations before anything else,
-  // in those of its calls.
+  // Bit that is set in the ids of one of the two numberings, so that these are
+  // disjoint: in those of operations without a call or, if the process had operations
+  // before anything else, in those of its calls.
   static constexpr uint64_t kOtherCount = uint64_t{1} << 48;
-  // The same in those of samples of whole GPUs.
+  // Bit that is set in the ids of samples of whole GPUs.
   static constexpr uint64_t kSampleCount = uint64_t{1} << 49;
-  // An operation waits for its call as long as the recording advances by this.
+  // Time of the recording for which an operation waits for its call.
   static constexpr uint64_t kMaxWaitNs = 1'000'000'000;
 
-  // Maximum operations that wait, and calls that are remembered.
+  // Sets the maximum numbers of operations that wait and of calls that are remembered.
   void set_window(size_t waiting, size_t calls) {
     max_waiting_ = waiting;
     max_calls_ = calls;
   }
-  // The process has API functions: calls may come, and operations wait for them. `may
-  // launch`: these are functions of HSA, HIP or RCCL.
+  // To be called if the process has API functions: calls may come, and operations wait
+  // for them. `may_launch`: these are functions of HSA, HIP or RCCL.
   void ExpectCalls(bool may_launch);
 
   void Add(absl::Span<const rocattach_dispatch> records);
   void Add(absl::Span<const rocattach_copy> records);
   // Calls of any domain, as recorded.
   void Add(absl::Span<const ApiCallRecord> calls);
-  // What comes next, where Add() is not called; before the ids of these below. Memory
-  // records have ids of the count of calls.
+  // To be called for records that are not passed to Add(), before the ids of these are
+  // taken from the functions below. Memory records are numbered with the calls.
   void BeforeOperations() { Decide(true); }
   void BeforeCalls() { Decide(false); }
 
-  // Gives up on operations that waited at the last call of this already, so that none
-  // is kept back for long; all of them with `all`.
+  // Gives up on operations that were already waiting at the previous call of this, so
+  // that none waits for long; on all of them if `all` is set.
   void Release(bool all);
 
   // Operations whose ids are known now, in the order of the recording; the caller
-  // empties both.
+  // empties both lists.
   std::vector<LinkedDispatch>* dispatches() { return &dispatches_; }
   std::vector<rocattach_copy>* copies() { return &copies_; }
 
-  // The id of a record of the count of calls, and of an operation without a call.
+  // Ids of records that are numbered with the calls, and of operations without a call.
   uint64_t OfCall(uint64_t id) const {
     return calls_marked_ && id != 0 ? id | kOtherCount : id;
   }
@@ -85,26 +85,26 @@ class LaunchLinks {
     uint64_t parent;  // number of the call around it; 0: not known
     bool outermost;   // as recorded
   };
-  // Calls of a thread in the order of their ends. They are numbered from 1.
+  // Calls of a thread in the order of their ends, numbered from 1.
   struct Thread {
     std::deque<Call> calls;
     uint64_t first = 1;          // number of calls.front()
-    std::deque<uint64_t> roots;  // numbers of those without a parent so far
+    std::deque<uint64_t> roots;  // numbers of calls without a parent so far
     uint64_t settled_ns = 0;     // the latest begin of an outermost call
     const Call& At(uint64_t number) const { return calls[number - first]; }
   };
-  // An operation whose call is not known.
+  // An operation whose call is not known yet.
   struct Waiting {
     uint64_t enqueue_ns;
     uint64_t number;
     auto operator<=>(const Waiting&) const = default;
   };
-  // Those of a thread, in this order.
+  // The waiting operations of a thread, sorted.
   using WaitingQueue = std::deque<Waiting>;
   struct Operation {
-    uint64_t since_ns;  // newest_ns_ when it came
+    uint64_t since_ns;  // newest_ns_ when it was added
     uint64_t id;
-    bool known;  // the id
+    bool known;  // true if `id` is known
     bool copy;
     union {
       rocattach_dispatch dispatch;
@@ -118,24 +118,24 @@ class LaunchLinks {
   void Decide(bool operation_first);
   template <typename Record>
   void AddOperation(const Record& record);
-  // The id of the call that an operation belongs to; 0: there is none.
+  // The id of the call that an operation belongs to; 0: none; nothing: not known yet.
   std::optional<uint64_t> Find(uint32_t tid, uint64_t enqueue_ns) const;
   void AddCall(const ApiCallRecord& call);
   bool IsOutermost(const ApiCallRecord& call) const;
   void Wait(uint32_t tid, Waiting operation);
-  // The thread's operations wait no more if they were submitted before `call` and it is
-  // outermost, or while it ran: then they are of this call.
+  // Ends the wait of the thread's operations that were submitted while `call` ran,
+  // which belong to it, or before it, if it is outermost.
   void Settle(const ApiCallRecord& call, WaitingQueue* waiting);
   void Remember(const ApiCallRecord& call);
   void ForgetOldest();
-  // Gives up on the oldest operation, which waits.
+  // Gives up on the oldest operation, which is waiting.
   void ReleaseOldest();
   void ReleaseDue();
   size_t waiting() const { return operations_.size() - head_; }
   Operation& At(uint64_t number) {
     return operations_[head_ + static_cast<size_t>(number - first_number_)];
   }
-  // Emits what waits for nothing any more.
+  // Emits the operations at the front whose ids are known.
   void EmitKnown();
   void Emit(const rocattach_dispatch& record, uint64_t id);
   void Emit(const rocattach_copy& record, uint64_t id);
@@ -147,13 +147,13 @@ class LaunchLinks {
   uint64_t newest_ns_ = 0;  // of all records so far
   absl::flat_hash_map<uint32_t, Thread> threads_;
   std::deque<uint32_t> call_order_;    // threads of the remembered calls
-  std::vector<Operation> operations_;  // from head_ on; the first one waits
+  std::vector<Operation> operations_;  // from head_ on; the first one of these waits
   size_t head_ = 0;
-  uint64_t first_number_ = 1;                            // of the first one
+  uint64_t first_number_ = 1;                            // the number of that first one
   absl::flat_hash_map<uint32_t, WaitingQueue> waiting_;  // by thread
-  // Calls are inside of others and do not say so.
+  // True if calls were found inside others that their records do not name.
   bool nesting_unknown_ = false;
-  uint64_t released_before_ = 1;  // these were there at the last Release()
+  uint64_t released_before_ = 1;  // lower numbers were there at the last Release()
   std::vector<const ApiCallRecord*> sorted_;
   std::vector<LinkedDispatch> dispatches_;
   std::vector<rocattach_copy> copies_;

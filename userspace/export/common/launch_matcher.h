@@ -1,6 +1,6 @@
-// Which API call submitted which operation. Recordings do not say so; but an operation
-// was submitted by a thread at a time, and the innermost call that the thread was in at
-// that time is the one.
+// Finds the API call that submitted an operation. Recordings do not contain it, but
+// they contain the thread and the time of the submission, and it is the innermost call
+// that the thread was in at that time.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_MATCHER_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_MATCHER_H_
 
@@ -15,27 +15,27 @@
 
 namespace rocattach {
 
-// Calls by thread, then in the order in which they began, outer ones first.
+// Sorts calls by thread, then in the order in which they began, outer ones first.
 void SortCalls(std::vector<const ApiCallRecord*>* calls);
 
 // The operations of one process that wait for their calls. A call is recorded when it
 // has returned, an operation when it has completed, so either may come first.
 class LaunchMatcher {
  public:
-  // Maximum operations that wait; the earlier half gives way.
+  // Maximum number of operations that wait; beyond it, the earlier half is dropped.
   static constexpr size_t kMaxWaiting = 1 << 16;
 
-  // A thread submitted an operation (any number that identifies it). False if the
-  // thread's calls up to that time have been seen already: then it is not kept.
+  // Notes that a thread submitted an operation (any number that identifies it). False,
+  // and not kept, if the thread's calls up to that time have been seen already.
   bool Submit(uint32_t tid, uint64_t enqueue_ns, uint64_t operation);
 
   // Takes the next calls, in the order of SortCalls(). Returns pairs of (index of the
-  // call, operation), by call.
+  // call, operation), sorted by call.
   const std::vector<std::pair<size_t, uint64_t>>& Match(
       absl::Span<const ApiCallRecord* const> calls);
 
  private:
-  // Maximum threads that are remembered.
+  // Maximum number of threads that are remembered.
   static constexpr size_t kMaxThreads = 1 << 16;
 
   struct Waiting {

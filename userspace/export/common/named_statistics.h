@@ -1,4 +1,4 @@
-// Durations by name.
+// Statistics of durations, by name.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_NAMED_STATISTICS_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_NAMED_STATISTICS_H_
 

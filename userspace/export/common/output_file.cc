@@ -76,7 +76,7 @@ absl::Status OutputFile::Flush() {
 absl::Status OutputFile::Complete() {
   RETURN_IF_ERROR(Flush());
   if (reserved_) {
-    // Gives back what was not needed.
+    // Frees the reserved space that was not needed.
     const off_t size = lseek(fd_.get(), 0, SEEK_CUR);
     if (size < 0 || ftruncate(fd_.get(), size) != 0) {
       return ErrnoStatus(errno, absl::StrCat("ftruncate(", name_, ") failed"));

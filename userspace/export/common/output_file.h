@@ -1,6 +1,6 @@
-// A file of a conversion. It is written under the name PATH.partial and gets its own
-// when it is complete, so that whatever happens on the way, what has the final name is
-// whole. A file that is to be read while it grows has its final name at once.
+// A file of a conversion. It is written under the name PATH.partial and renamed to PATH
+// when it is complete, so that, whatever happens, a file with the final name is whole.
+// A file that is to be read while it grows has its final name from the start.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_OUTPUT_FILE_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_OUTPUT_FILE_H_
 
@@ -20,11 +20,11 @@ namespace rocattach {
 
 inline constexpr char kPartialSuffix[] = ".partial";
 
-// The name under which `path` is to be written, or why it cannot be: ALREADY_EXISTS
-// unless options.force is set. What is left of an earlier conversion is removed.
+// Returns the name under which to write `path`. ALREADY_EXISTS if it exists, unless
+// options.force is set. Removes what is left of an earlier conversion.
 absl::StatusOr<std::string> PrepareOutput(const std::string& path,
                                           const ExportOptions& options);
-// Gives a complete output its final name. With `force` whatever has it is replaced.
+// Gives a complete output its final name. With `force`, replaces a file of that name.
 absl::Status CompleteOutput(const std::string& written, const std::string& path,
                             bool force);
 
@@ -33,7 +33,7 @@ class OutputFile {
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(
       std::string path, const ExportOptions& options);
 
-  // What is appended here is written when there is enough of it: append, then call
+  // Data in this buffer is written when there is enough of it: append, then call
   // WriteIfFull().
   std::string* buffer() { return &buffer_; }
   absl::Status WriteIfFull() {
@@ -43,15 +43,15 @@ class OutputFile {
     buffer_.append(text.data(), text.size());
     return WriteIfFull();
   }
-  // Keeps room on the disk for the beginning of a file that is written at the end, so
-  // that there is one even if the disk is full by then. It may not be possible.
+  // Reserves disk space, if possible, for the beginning of a file that is written at
+  // the end, so that at least this part exists even if the disk is full by then.
   void Reserve();
-  // Writes what is buffered.
+  // Writes the buffered data.
   absl::Status Flush();
-  // Writes the rest and gives the file its name. No other call may follow but name().
+  // Writes the rest and gives the file its final name. Only name() may be called then.
   absl::Status Complete();
 
-  // The name that it has now.
+  // The current name.
   const std::string& name() const { return name_; }
 
  private:

@@ -15,8 +15,8 @@ struct ApiKind {
   uint32_t number;
 };
 
-// By domain; a function's table is its number divided by 256, and HIP's runtime table
-// has three of these spans.
+// Kinds by domain; the table of a function is its number divided by 256, and HIP's
+// runtime table takes three of these ranges.
 constexpr ApiKind kHsaKinds[] = {{"HSA_CORE_API", 1},
                                  {"HSA_AMD_EXT_API", 2},
                                  {"HSA_IMAGE_EXT_API", 3},

@@ -1,4 +1,4 @@
-// What rocprofv3 calls things in its outputs.
+// Names that rocprofv3 uses in its outputs.
 #ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_UPSTREAM_NAMES_H_
 #define ROCATTACH_USERSPACE_EXPORT_COMMON_UPSTREAM_NAMES_H_
 
@@ -17,16 +17,16 @@ inline constexpr absl::string_view kMemoryCopyKind = "MEMORY_COPY";
 inline constexpr absl::string_view kMemoryAllocationKind = "MEMORY_ALLOCATION";
 inline constexpr absl::string_view kScratchMemoryKind = "SCRATCH_MEMORY";
 
-// Whether the operation is of the kind SCRATCH_MEMORY.
+// True if the operation is of the kind SCRATCH_MEMORY.
 bool IsScratch(uint16_t memory_operation);
 // "MEMORY_ALLOCATION_FREE", "SCRATCH_MEMORY_ALLOC".
 absl::string_view MemoryOperationName(uint16_t memory_operation);
-// Its number within its kind.
+// The operation's number within its kind.
 uint32_t MemoryOperationNumber(uint16_t memory_operation);
 
-// "HSA_AMD_EXT_API": which table of its domain a function is in.
+// The table of its domain that contains a function: "HSA_AMD_EXT_API".
 absl::string_view ApiKindName(uint32_t domain, uint32_t function);
-// The number of that kind among rocprofiler-sdk's buffer records.
+// The number of this kind among rocprofiler-sdk's buffer records.
 uint32_t ApiKindNumber(uint32_t domain, uint32_t function);
 // The function's number within its table.
 uint32_t ApiOperation(uint32_t domain, uint32_t function);

@@ -62,7 +62,7 @@ void AddAgent(const ExportProcess& process, const v1::Agent& agent, CsvRow row) 
   driver("gpu_id");
   for (const auto* dimensions :
        {&agent.workgroup_max_dimensions(), &agent.grid_max_dimensions()}) {
-    // A recording may say anything.
+    // A recording may contain any number of dimensions.
     for (int i = 0; i < 3; ++i) {
       row.Number(i < dimensions->size() ? dimensions->Get(i) : 0);
     }

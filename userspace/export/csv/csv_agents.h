@@ -8,8 +8,8 @@
 
 namespace rocattach {
 
-// A row for each agent, by node; what recordings do not have is 0 or empty. Nothing
-// without agents.
+// Writes a row for each agent, by node; data that recordings lack is 0 or empty. Writes
+// nothing if there are no agents.
 absl::Status WriteAgents(const ExportProcess& process, CsvFile* file);
 
 }  // namespace rocattach

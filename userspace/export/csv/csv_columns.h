@@ -53,7 +53,7 @@ inline constexpr CsvDefinition kRcclApiTraceCsv = {"rccl_api_trace", kApiTraceCo
 inline constexpr absl::string_view kStatsColumns =
     "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev";
 
-// Not one of rocprofv3: whose the process is.
+// Not a file of rocprofv3: the workload of the process (pod, container or job).
 inline constexpr CsvDefinition kWorkloadInfoCsv = {"workload_info",
                                                    "Process_Id,Attribute,Value"};
 

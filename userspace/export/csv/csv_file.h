@@ -29,16 +29,16 @@ class CsvRow {
     out_->append(digits, static_cast<size_t>(end - digits));
     return *this;
   }
-  // From 1 on with six decimals, below with nine digits and an exponent.
+  // Six decimals from 1 on; below that, nine digits and an exponent.
   CsvRow& Real(double number);
-  // Replaces the last comma.
+  // Ends the row: replaces its last comma.
   void End() { out_->back() = '\n'; }
 
  private:
   std::string* out_;
 };
 
-// Exists only once it has a row.
+// The file is created when it gets its first row.
 class CsvFile {
  public:
   CsvFile(const std::string& base, absl::string_view stem, absl::string_view columns,
@@ -47,7 +47,7 @@ class CsvFile {
         columns_(columns),
         options_(options) {}
 
-  // Creates the file with its header, unless it is there already.
+  // Creates the file with its header, unless it exists already.
   absl::Status Begin();
   bool begun() const { return file_ != nullptr; }
   // After Begin(): add one row's cells, End() it, then Written().

@@ -14,19 +14,52 @@
 #include "userspace/export/csv/csv_agents.h"
 #include "userspace/export/csv/csv_columns.h"
 #include "userspace/export/csv/csv_file.h"
-#include "userspace/export/csv/csv_statistics.h"
 #include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
 
-// Three counts of work-items or work-groups as one.
+// rocprofv3's *_stats.csv: a row for each name that has calls, longest total first. No
+// rows: no file.
+absl::Status WriteStatistics(const NamedStatistics::Names& names, CsvFile* file) {
+  using Entry = NamedStatistics::Names::value_type;
+  std::vector<const Entry*> rows;
+  double total = 0;
+  for (const Entry& entry : names) {
+    if (entry.second.calls() == 0) continue;
+    rows.push_back(&entry);
+    total += static_cast<double>(entry.second.total());
+  }
+  if (rows.empty()) return absl::OkStatus();
+  std::stable_sort(rows.begin(), rows.end(), [](const Entry* a, const Entry* b) {
+    return a->second.total() > b->second.total();
+  });
+  RETURN_IF_ERROR(file->Begin());
+  for (const Entry* entry : rows) {
+    const DurationStatistics& s = entry->second;
+    const double share = total > 0 ? 100 * static_cast<double>(s.total()) / total : 0;
+    file->Row()
+        .Text(entry->first)
+        .Number(s.calls())
+        .Number(s.total())
+        .Real(s.average())
+        .Real(share)
+        .Number(s.min())
+        .Number(s.max())
+        .Real(s.deviation())
+        .End();
+    RETURN_IF_ERROR(file->Written());
+  }
+  return absl::OkStatus();
+}
+
+// The product of three counts of work-items or work-groups.
 template <typename Number>
 uint64_t Volume(Number x, Number y, Number z) {
   return uint64_t{x} * y * z;
 }
 
-// What a kernel adds to every row of its dispatches.
+// A kernel's cells in every row of its dispatches.
 struct KernelCells {
   absl::string_view name;
   uint32_t vgprs = 0, accum_vgprs = 0, sgprs = 0;
@@ -110,7 +143,7 @@ class CsvSink : public ExportSink {
       if (r.domain >= apis_.size()) continue;
       Api& api = apis_[r.domain];
       RETURN_IF_ERROR(api.trace.Begin());
-      // A marker's message stands for its function.
+      // A marker has its message in place of its function.
       const bool message = !r.text.empty() && (r.flags & kApiCallArguments) == 0;
       const absl::string_view name =
           message ? r.text : process.FunctionName(r.domain, r.function);
@@ -133,7 +166,7 @@ class CsvSink : public ExportSink {
                         absl::Span<const MemoryRecord> records) override {
     for (const MemoryRecord& r : records) {
       const absl::string_view operation = MemoryOperationName(r.operation);
-      // The runtime does not say whose memory it is when it is freed.
+      // The runtime does not report the agent when memory is freed.
       const absl::string_view agent = r.agent_id == 0 ? "" : AgentOf(r.agent_id);
       CsvFile& file = IsScratch(r.operation) ? scratch_trace_ : memory_trace_;
       RETURN_IF_ERROR(file.Begin());
@@ -249,7 +282,7 @@ class CsvSink : public ExportSink {
     const auto text = agent_texts_.find(agent_id);
     return text == agent_texts_.end() ? "Agent 0" : absl::string_view(text->second);
   }
-  // Host memory that no agent owns is that of the first CPU.
+  // Host memory that no agent owns is attributed to the first CPU.
   absl::string_view CopyAgent(const ExportProcess& process, uint32_t agent_id) const {
     if (agent_id != 0) return AgentOf(agent_id);
     const v1::Agent* cpu = process.FirstCpu();
@@ -283,7 +316,7 @@ class CsvSink : public ExportSink {
         .Number(r.grid_z)
         .End();
     if (!HasTimes(r)) return;
-    // A damaged input may name any number of kernels.
+    // A damaged input may contain any number of kernels.
     const bool room = by_kernel_.size() < NamedStatistics::kMaxNames;
     by_kernel_[room ? r.kernel_id : 0].Add(r.end_ns - r.start_ns);
   }

@@ -5,15 +5,14 @@
 
 #include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/export/common/agent_json.h"
-#include "userspace/export/common/symbol_json.h"
+#include "userspace/export/common/upstream_json.h"
 #include "userspace/export/common/upstream_names.h"
 #include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
 
-// Numbers of rocprofiler-sdk's buffer records.
+// Numbers of rocprofiler-sdk's kinds of buffer records.
 constexpr uint64_t kMemoryCopyNumber = 10;
 constexpr uint64_t kKernelDispatchNumber = 11;
 constexpr uint64_t kScratchMemoryNumber = 12;
@@ -46,7 +45,7 @@ void AddStatistics(const DurationStatistics& s, JsonObject* json) {
       .Real("variance", variance);
 }
 
-// A list's items are separated by commas.
+// Adds the comma before an item of a list, unless the item is the first.
 void Separate(std::string* out, char open) {
   if (out->back() != open) out->push_back(',');
 }
@@ -231,7 +230,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
       AddHandle("counter_id", CounterHandle(process, value), &record);
       record.Real("value", number).End();
     };
-    // One for each instance, which readers add up, or the sum.
+    // One record for each instance, which readers add up, or one record with the sum.
     if (value.each == nullptr) {
       add(value.sum);
     } else {
@@ -273,7 +272,7 @@ void JsonProcess::WriteHead(const ExportProcess& process, std::string* out) cons
   }
   out->push_back(']');
   json.Raw("config", "{}");
-  // Not one of rocprofv3's keys: whose the process is.
+  // Not one of rocprofv3's keys: the workload of the process.
   const auto workload = WorkloadAttributes(recorded.workload());
   if (!workload.empty()) {
     json.Object("workload");
@@ -324,7 +323,7 @@ void JsonProcess::WriteCounters(const ExportProcess& process, std::string* out) 
 
 namespace {
 
-// Names of the operations of each kind, at the positions of their numbers.
+// Writes the names of each kind's operations, at the positions of their numbers.
 void WriteBufferNames(const ExportProcess& process, std::string* out) {
   std::map<uint32_t,
            std::pair<absl::string_view, std::map<uint32_t, absl::string_view>>>
@@ -399,9 +398,9 @@ void WriteDomain(absl::string_view domain, const NamedStatistics& statistics,
 
 namespace {
 
-// Readers find a code object or a kernel by its id as the position in the list. Ids
-// count up from 1, but a damaged input or a hostile process can have any: so many
-// positions are filled up, and what comes after a larger gap follows without one.
+// Readers use the id of a code object or kernel as its position in the list. Ids count
+// up from 1, but a damaged input or a hostile process can have any: at most this many
+// positions are filled with placeholders; an item after a larger gap follows directly.
 constexpr uint64_t kMostPlaceholders = 1 << 16;
 
 template <typename Item, typename Write>

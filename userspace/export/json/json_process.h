@@ -1,5 +1,5 @@
-// One process of rocprofv3's JSON: its records in spill files, until all of what stands
-// before them is known.
+// One process of rocprofv3's JSON: its records are kept in spill files until everything
+// that precedes them is known.
 #ifndef ROCATTACH_USERSPACE_EXPORT_JSON_JSON_PROCESS_H_
 #define ROCATTACH_USERSPACE_EXPORT_JSON_JSON_PROCESS_H_
 
@@ -23,7 +23,7 @@ namespace rocattach {
 
 class JsonProcess {
  public:
-  // `directory`: of the spill files.
+  // `directory`: for the spill files.
   JsonProcess(const std::string& directory, CounterFacts* facts);
 
   absl::Status Add(const ExportProcess& process, const rocattach_dispatch& record);

@@ -1,4 +1,4 @@
-// JSON as rocprofv3 writes it: {"rocprofiler-sdk-tool": [one object a process]}.
+// JSON as rocprofv3 writes it: {"rocprofiler-sdk-tool": [one object per process]}.
 #ifndef ROCATTACH_USERSPACE_EXPORT_JSON_JSON_SINK_H_
 #define ROCATTACH_USERSPACE_EXPORT_JSON_JSON_SINK_H_
 

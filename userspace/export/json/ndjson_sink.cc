@@ -165,7 +165,7 @@ class NdjsonSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
-    // At the end it is known, if ever.
+    // If the workload ever becomes known, it is known by now.
     const auto workload = WorkloadAttributes(process.process().workload());
     if (!workload.empty()) {
       JsonObject line = Begin(process, "workload");
@@ -181,7 +181,7 @@ class NdjsonSink : public ExportSink {
   std::vector<std::string> Files() const override { return {file_->name()}; }
 
  private:
-  // What every line begins with.
+  // Begins a line with the keys that all lines have.
   JsonObject Begin(const ExportProcess& process, absl::string_view type) {
     JsonObject line(file_->buffer());
     line.Begin()
@@ -196,7 +196,7 @@ class NdjsonSink : public ExportSink {
     return file_->WriteIfFull();
   }
 
-  // A message with all of its fields.
+  // Writes a message with all of its fields.
   absl::Status Message(const ExportProcess& process, absl::string_view type,
                        const google::protobuf::Message& message,
                        const std::string* display_name = nullptr) {
@@ -205,7 +205,7 @@ class NdjsonSink : public ExportSink {
     const Json fields =
         MessageJson(message, UnsetFields::kIncluded, absl::StrCat(type, "_type"));
     for (const auto& [key, value] : fields.items()) {
-      if (key != "pid") line.Raw(key, DumpJson(value));  // the line has it
+      if (key != "pid") line.Raw(key, DumpJson(value));  // already in the line
     }
     return End(&line);
   }

@@ -1,4 +1,4 @@
-// NDJSON: one JSON object a line, with the keys of `rocattach dump --json`.
+// NDJSON: one JSON object per line, with the keys of `rocattach dump --json`.
 #ifndef ROCATTACH_USERSPACE_EXPORT_JSON_NDJSON_SINK_H_
 #define ROCATTACH_USERSPACE_EXPORT_JSON_NDJSON_SINK_H_
 

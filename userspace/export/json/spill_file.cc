@@ -21,7 +21,7 @@ constexpr size_t kReleaseBytes = 512 << 10;
 absl::StatusOr<UniqueFd> OpenNameless(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd.valid()) return fd;
-  // Not every file system has files without names.
+  // Not every file system supports files without names.
   std::string path = absl::StrCat(directory, "/.rocattach-XXXXXX");
   fd.reset(mkostemp(path.data(), O_CLOEXEC));
   if (!fd.valid()) {
@@ -59,7 +59,7 @@ absl::Status SpillFile::MoveTo(OutputFile* out) {
       RETURN_IF_ERROR(
           out->Append(absl::string_view(piece.get(), static_cast<size_t>(n))));
       at += static_cast<size_t>(n);
-      // So that both together take little more room than one of them.
+      // Free what was copied: both together take little more room than one of them.
       if (at - released >= kReleaseBytes) {
         (void)fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         static_cast<off_t>(released),

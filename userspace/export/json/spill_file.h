@@ -1,5 +1,5 @@
-// Text that has to wait until what comes before it is complete: in a file without a
-// name, so that memory stays bounded and nothing is left behind.
+// Text that must wait until everything before it is complete. It is kept in a file
+// without a name, so that memory stays bounded and no file is left behind.
 #ifndef ROCATTACH_USERSPACE_EXPORT_JSON_SPILL_FILE_H_
 #define ROCATTACH_USERSPACE_EXPORT_JSON_SPILL_FILE_H_
 
@@ -23,7 +23,7 @@ class SpillFile {
   absl::Status WriteIfFull();
   bool empty() const { return written_ == 0 && buffer_.empty(); }
 
-  // Appends everything to `out`; this is empty then.
+  // Appends everything to `out`, and becomes empty.
   absl::Status MoveTo(OutputFile* out);
 
  private:

@@ -83,7 +83,7 @@ void PftraceCalls::WriteLane(uint32_t lane, const Matches& matches) {
     }
     CloseUntil(call.begin_ns);
     if (!open_.empty() && EndOf(call) > open_.back().end_ns) {
-      left_.push_back(index);  // neither inside nor after it
+      left_.push_back(index);  // neither inside the open call nor after it
       continue;
     }
     submitted_.clear();

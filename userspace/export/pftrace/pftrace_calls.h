@@ -17,7 +17,7 @@ namespace rocattach {
 
 class PftraceCalls {
  public:
-  // Writes a batch. Calls lead to the operations that they submitted.
+  // Writes a batch, with links from calls to the operations that they submitted.
   void Write(absl::Span<const ApiCallRecord> records, const ExportProcess& process,
              PftraceProcess* names, PftracePackets* packets);
 
@@ -31,7 +31,7 @@ class PftraceCalls {
   };
 
   void WriteMarker(const ApiCallRecord& call, absl::string_view function);
-  // Writes those of todo_ that nest and leaves the others there.
+  // Writes the calls of todo_ that nest, and leaves the others in todo_.
   void WriteLane(uint32_t lane, const Matches& matches);
   void WriteBegin(const ApiCallRecord& call, uint64_t track,
                   absl::Span<const uint64_t> submitted);
@@ -40,7 +40,7 @@ class PftraceCalls {
 
   PftraceProcess* names_ = nullptr;
   PftracePackets* packets_ = nullptr;
-  // Of the present batch; kept so that a batch allocates little.
+  // State of the current batch; kept so that a batch allocates little.
   std::vector<const ApiCallRecord*> calls_, markers_;
   std::vector<size_t> todo_, left_;  // indices of calls_
   std::vector<Open> open_;

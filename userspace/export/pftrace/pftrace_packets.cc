@@ -18,7 +18,7 @@ struct FixedName {
   const char* name;
 };
 
-// The names that rocprofv3 has for the same things, where it has any.
+// The names that rocprofv3 uses for the same things, where it has any.
 constexpr FixedName kCategories[] = {
     {kCategoryHsa, "hsa_api"},
     {kCategoryHip, "hip_api"},
@@ -64,7 +64,7 @@ void AddStage(
   specification->set_category(category);
 }
 
-// Work-groups that cover `items` work-items.
+// Number of work-groups that cover `items` work-items.
 uint32_t Groups(uint32_t items, uint32_t group) {
   return group == 0 ? items
                     : static_cast<uint32_t>((uint64_t{items} + group - 1) / group);
@@ -113,7 +113,7 @@ void PftracePackets::Rare(TracePacket packet) {
 void PftracePackets::BeginPacket(uint64_t time_ns) {
   wire_.Clear();
   wire_.Begin(perfetto::Trace::kPacketFieldNumber);
-  // Readers have signed times; a larger one is damaged.
+  // Readers use signed times; a larger one is damaged.
   wire_.Varint(TracePacket::kTimestampFieldNumber, std::min(Shifted(time_ns), kLatest));
   wire_.Varint(TracePacket::kTrustedPacketSequenceIdFieldNumber, kSequence);
   wire_.Varint(TracePacket::kSequenceFlagsFieldNumber,

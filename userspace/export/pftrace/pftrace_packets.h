@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// What is interned in every trace, with the same numbers. Others begin at
+// Names that are interned in every trace, with the same numbers. Other numbers begin at
 // kFirstFreeIid.
 enum PftraceCategory : uint32_t {
   kCategoryHsa = 1,
@@ -49,7 +49,7 @@ enum PftraceArg : uint32_t {
   kArgDurationNs,
   kArgQueue,
   kArgHipStream,
-  // By these viewers group the work of a GPU.
+  // Viewers group the work of a GPU by these.
   kArgDevice,
   kArgStream,
 };
@@ -62,7 +62,7 @@ struct PftraceNumber {
   uint64_t value = 0;
 };
 
-// Work of a GPU.
+// One piece of work of a GPU.
 struct PftraceStageEvent {
   uint64_t begin_ns = 0, end_ns = 0;
   uint64_t event_id = 0;
@@ -83,33 +83,33 @@ struct PftraceTrackEvent {
   uint64_t time_ns = 0;
   uint64_t track = 0;
   PftraceCategory category = kCategoryHip;
-  uint32_t name = 0;  // or, if 0:
+  uint32_t name = 0;  // 0: name_text is used
   absl::string_view name_text;
   absl::Span<const PftraceNumber> numbers;
   absl::Span<const ApiArgument> arguments;
-  // Stage events that it submitted.
+  // Ids of the stage events that this call submitted.
   absl::Span<const uint64_t> submitted;
 };
 
-// Appends packets to a string. Not the names that they refer to: those are announced by
-// the caller, again after each Reset().
+// Appends packets to a string, but not the names that they refer to: the caller
+// announces those, again after each Reset().
 class PftracePackets {
  public:
   explicit PftracePackets(std::string* out) : out_(out) {}
 
-  // What follows is about this machine; 0 is the one whose clock the trace has. Names
-  // are announced for each machine by itself.
+  // Sets the machine of the packets that follow; 0 is the one whose clock the trace
+  // uses. Names are announced separately for each machine.
   void set_machine(uint32_t machine) { machine_ = machine; }
-  // Ends the validity of all names that were announced for the machine, and announces
-  // the fixed ones: what follows about it can be read without what is before. `first`:
-  // nothing about it is in the file yet.
+  // Invalidates all names that were announced for the machine, and announces the fixed
+  // ones, so that packets of the machine from here on can be read without earlier ones.
+  // `first`: the file has nothing about the machine yet.
   void Reset(bool first);
-  // From here on times are those of another clock.
+  // Sets the alignment of the times that follow, which are those of another clock.
   void set_alignment(const Alignment& alignment) { alignment_ = alignment; }
-  // A time as it is written.
+  // A time as it is written to the trace.
   uint64_t Shifted(uint64_t time_ns) const { return alignment_.Shifted(time_ns); }
 
-  // Any packet that is rare; its sequence is filled in.
+  // Writes a packet of a rare kind; fills in its sequence.
   void Rare(perfetto::TracePacket packet);
 
   void Stage(const PftraceStageEvent& event);
@@ -117,7 +117,7 @@ class PftracePackets {
   void EndSlice(uint64_t time_ns, uint64_t track);
   void Counter(uint64_t time_ns, uint64_t track, double value);
 
-  // Written so far, without rare packets.
+  // Number of bytes written so far, without rare packets.
   uint64_t event_bytes() const { return event_bytes_; }
 
  private:

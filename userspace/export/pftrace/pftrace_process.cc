@@ -12,11 +12,11 @@ namespace {
 using perfetto::InternedData;
 using perfetto::TrackDescriptor;
 
-// GPUs that are described; further ones have numbers only.
+// Maximum number of GPUs that are described; further ones have only numbers.
 constexpr int kMaxGpus = 1024;
-// Machines that are kept apart; each is announced again after a reset.
+// Maximum number of machines told apart; each is announced again after a reset.
 constexpr size_t kMaxMachines = 1024;
-// Threads whose ranges are followed.
+// Maximum number of threads whose ranges are tracked.
 constexpr size_t kMaxRangeThreads = 1 << 16;
 
 // The finaliser of SplitMix64: spreads every bit of `value` over the result.
@@ -33,7 +33,7 @@ uint64_t MixText(absl::string_view text) {
   return mixed;
 }
 
-// So that the tracks of two files can be told apart if the files are joined.
+// Keeps the tracks of two files distinct if the files are joined.
 uint64_t SeedOf(const ExportProcess& process) {
   return Mix(MixText(process.header().recording_id()) ^
              (uint64_t{process.recording()} << 32 | process.stream()));
@@ -82,8 +82,8 @@ void PftraceFile::Reset() {
 }
 
 PftraceMachine* PftraceFile::MachineOf(const v1::StreamHeader& header) {
-  // Recordings that were merged all have the boot of the first one. Those of another
-  // machine with the same name have at least been shifted.
+  // Merged recordings all have the boot id of the first one. Those of another machine
+  // with the same name have at least been shifted, which tells them apart.
   const std::optional<MergedClock> merged = MergedClockOf(header);
   const bool shifted = merged.has_value() && merged->offset_ns != 0;
   const std::string key =
@@ -232,7 +232,7 @@ uint32_t PftraceProcess::Gpu(uint32_t agent_id) {
 uint32_t PftraceProcess::Context() {
   const auto name = contexts_.Get(0, file_->generation, &file_->next_iid);
   if (name.announce) {
-    ProcessTrack();  // which has the name of the process
+    ProcessTrack();  // announces the name of the process
     InternedData data;
     perfetto::InternedGraphicsContext* context = data.add_graphics_contexts();
     context->set_iid(name.iid);
@@ -244,7 +244,7 @@ uint32_t PftraceProcess::Context() {
 }
 
 uint64_t PftraceProcess::Uuid(TrackKind kind, uint64_t a, uint64_t b) const {
-  // 48 bits: small on the wire, and still all different.
+  // 48 bits: short on the wire, and still distinct.
   return (Mix(Mix(Mix(seed_ ^ kind) ^ a) ^ b) & 0xffffffffffff) | 1;
 }
 
@@ -286,7 +286,7 @@ void PftraceProcess::AnnounceProcess(uint64_t uuid) {
          WorkloadAttributes(process_.process().workload())) {
       descriptor->add_process_labels(absl::StrCat(name, "=", value));
     }
-    // Readers have no name for a machine.
+    // Readers have no name for a machine, so add it as a label.
     if (machine_->id != 0 && !process_.header().hostname().empty()) {
       descriptor->add_process_labels(process_.header().hostname());
     }

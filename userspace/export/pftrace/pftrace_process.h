@@ -19,40 +19,40 @@
 
 namespace rocattach {
 
-// What the processes of one machine share. Process ids and GPUs of machines are
-// different ones even if they have the same numbers.
+// State that the processes of one machine share. Process ids and GPUs of two machines
+// are different even if their numbers are the same.
 struct PftraceMachine {
   uint32_t id = 0;
-  uint32_t generation = 0;  // that the fixed names were announced in
+  uint32_t generation = 0;  // in which the fixed names were announced
   perfetto::GpuInfo gpus;
   std::map<std::string, uint32_t> gpu_numbers;  // by address
 };
 
-// What the processes of one file share.
+// State that the processes of one file share.
 struct PftraceFile {
   explicit PftraceFile(std::string* out) : packets(out) {}
 
   // Begins a part of the file that can be read by itself.
   void Reset();
-  // The machine that a recording was made on. Valid as long as this.
+  // The machine on which a recording was made. Valid as long as this object.
   PftraceMachine* MachineOf(const v1::StreamHeader& header);
-  // What follows is about this machine, with times of this alignment.
+  // Selects the machine of the packets that follow, and the alignment of their times.
   void Select(PftraceMachine* machine, const Alignment& alignment);
-  // The number of a GPU on its machine. Processes that use the same one share it.
+  // The number of a GPU on its machine. Processes that use the same GPU share it.
   uint32_t Gpu(PftraceMachine* machine, const v1::Agent& agent);
 
   PftracePackets packets;
   uint32_t generation = 0;                         // resets so far
   uint64_t reset_at = 0;                           // event bytes at the last one
-  uint32_t next_iid = kFirstFreeIid;               // of names of all kinds
-  uint64_t next_event = 1;                         // of stage events
+  uint32_t next_iid = kFirstFreeIid;               // for names of all kinds
+  uint64_t next_event = 1;                         // for stage events
   std::map<std::string, PftraceMachine> machines;  // by host and boot
 };
 
 class PftraceProcess {
  public:
-  // All must outlive this. Its machine must be selected in the file whenever a name or
-  // track is asked for, and now.
+  // All must outlive this object. Its machine must be selected in the file now, and
+  // whenever a name or track is requested.
   PftraceProcess(const ExportProcess& process, PftraceMachine* machine,
                  PftraceFile* file);
 
@@ -66,7 +66,7 @@ class PftraceProcess {
   uint32_t CopyName(uint32_t direction);
   uint32_t Gpu(uint32_t agent_id);
   uint32_t Context();
-  // Tracks. A thread's calls that overlap without one being inside the other have
+  // Tracks. Calls of a thread that overlap without one being inside the other have a
   // `lane` > 0.
   uint64_t ProcessTrack();
   uint64_t ThreadTrack(uint32_t tid, uint32_t lane = 0);
@@ -77,7 +77,7 @@ class PftraceProcess {
   void AnnounceWorkload();
 
   LaunchMatcher* matcher() { return &matcher_; }
-  // Ranges that a thread has pushed and not popped.
+  // Number of ranges that a thread has pushed and not popped.
   uint32_t* open_ranges(uint32_t tid);
 
  private:
@@ -85,7 +85,7 @@ class PftraceProcess {
 
   std::string NameForPeople() const;
   uint64_t Uuid(TrackKind kind, uint64_t a, uint64_t b) const;
-  // The uuid, and whether to announce it.
+  // Returns the uuid, and true if it must be announced.
   std::pair<uint64_t, bool> Track(TrackKind kind, uint64_t a, uint64_t b);
   void AnnounceProcess(uint64_t uuid);
   void Announce(perfetto::InternedData data);
@@ -99,13 +99,13 @@ class PftraceProcess {
   const ExportProcess& process_;
   PftraceMachine* const machine_;
   PftraceFile* const file_;
-  const uint64_t seed_;  // of uuids
+  const uint64_t seed_;  // for uuids
   PftraceNames<uint32_t> kernels_, contexts_;
   PftraceNames<uint64_t> names_, queues_, tracks_;
   absl::flat_hash_map<uint32_t, uint32_t> gpus_;  // by agent
   absl::flat_hash_map<uint32_t, uint32_t> open_ranges_;
   LaunchMatcher matcher_;
-  bool workload_due_ = true;  // not in the last description of the process
+  bool workload_due_ = true;  // true: not in the last description of the process
 };
 
 }  // namespace rocattach

@@ -8,31 +8,84 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/abi/hip_stream.h"
+#include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/common/output_file.h"
 #include "userspace/export/common/upstream_names.h"
 #include "userspace/export/pftrace/pftrace_calls.h"
-#include "userspace/export/pftrace/pftrace_notes.h"
 #include "userspace/export/pftrace/pftrace_packets.h"
 #include "userspace/export/pftrace/pftrace_process.h"
+#include "userspace/stream/losses.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
 
 using perfetto::TrackEvent;
 
-// Names are announced again after so many bytes of events: what is lost when the file
-// is damaged or its beginning is cut off is limited to that.
+// "attached", "missed: …".
+std::string VerdictText(const v1::WindowEvent& window) {
+  std::string text;
+  switch (window.state()) {
+    case v1::WINDOW_STATE_ATTACHED:
+      text = "attached";
+      break;
+    case v1::WINDOW_STATE_PASSED:
+      text = "passed";
+      break;
+    case v1::WINDOW_STATE_REFUSED:
+      text = "refused";
+      break;
+    case v1::WINDOW_STATE_MISSED:
+      text = "missed";
+      break;
+    default:
+      text = "attach window";
+      break;
+  }
+  if (!window.detail().empty()) absl::StrAppend(&text, ": ", window.detail());
+  return text;
+}
+
+// "lost: 12 ring full, 3 unseen"; empty if nothing was lost.
+std::string LossesText(const v1::LossAccount& account) {
+  std::string lost = LossText(account);
+  if (!account.not_believable().empty()) {
+    absl::StrAppend(&lost, lost.empty() ? "" : ", ",
+                    "an unknown number: ", account.not_believable());
+  }
+  if (!account.unseen_work().empty()) {
+    absl::StrAppend(&lost, lost.empty() ? "" : ", ",
+                    "work that was not seen: ", account.unseen_work());
+  }
+  return lost.empty() ? "" : absl::StrCat("lost: ", lost);
+}
+
+// Describes how the times of a recording were put on the trace's clock, and their error
+// where it is known; empty if they are on that clock already.
+std::string AlignmentText(const v1::StreamHeader& header, const Alignment& alignment) {
+  std::string recorded = absl::StrCat(
+      "recorded on ", header.hostname().empty() ? "another machine" : header.hostname(),
+      ": times are aligned by the machines' time of day");
+  if (alignment.offset_ns != 0) return recorded;
+  const std::optional<MergedClock> merged = MergedClockOf(header);
+  if (!merged.has_value() || merged->offset_ns == 0) return "";
+  return absl::StrCat(recorded, ", at most ", HumanDuration(merged->error_ns),
+                      " wrong");
+}
+
+// Names are announced again after this many bytes of events, which limits what is lost
+// when the file is damaged or its beginning is cut off.
 constexpr uint64_t kResetBytes = 8 << 20;
 
-// Numbers of an event; zeros are left out.
+// Numbers of an event; zeros are omitted.
 template <size_t kMax>
 class Numbers {
  public:
   void Add(PftraceArg name, uint64_t value) {
     if (value != 0) AddAny(name, value);
   }
-  // Also zero.
+  // Adds zeros too.
   void AddAny(PftraceArg name, uint64_t value) { numbers_[count_++] = {name, value}; }
   absl::Span<const PftraceNumber> span() const { return {numbers_.data(), count_}; }
 
@@ -94,7 +147,7 @@ class PftraceSink : public ExportSink {
   absl::Status OnCountedDispatch(const ExportProcess& process,
                                  const CountedDispatch& counted) override {
     MaybeReset();
-    // Without its dispatch a value has no time; the exporter counts these.
+    // Without its dispatch a value has no time; the exporter counts such values.
     if (counted.dispatch == nullptr) return absl::OkStatus();
     const rocattach_dispatch& r = *counted.dispatch;
     const bool timed = HasTimes(r);
@@ -122,7 +175,7 @@ class PftraceSink : public ExportSink {
     return file_->WriteIfFull();
   }
 
-  // Instants of the threads: they lie inside of calls, which may be in the trace too.
+  // Instants on the threads' tracks: they lie inside calls, which may also be written.
   absl::Status OnMemory(const ExportProcess& process,
                         absl::Span<const MemoryRecord> records) override {
     MaybeReset();
@@ -163,10 +216,10 @@ class PftraceSink : public ExportSink {
  private:
   struct Entry {
     std::unique_ptr<PftraceProcess> names;
-    Alignment alignment;  // with the first recording
+    Alignment alignment;  // to the first recording's clock
   };
 
-  // What follows is about this process.
+  // Selects the process for the packets that follow.
   PftraceProcess* Of(const ExportProcess& process) {
     const Entry& entry = processes_.at(&process);
     trace_.Select(entry.names->machine(), entry.alignment);
@@ -177,7 +230,7 @@ class PftraceSink : public ExportSink {
     if (trace_.packets.event_bytes() - trace_.reset_at > kResetBytes) trace_.Reset();
   }
 
-  // The clocks of the first recording, and the identity of the trace.
+  // Writes the clocks of the first recording, and the identity of the trace.
   void WriteHeader(const ExportProcess& process) {
     const v1::StreamHeader& header = process.header();
     if (header.clock().boottime_ns() != 0) {
@@ -210,7 +263,7 @@ class PftraceSink : public ExportSink {
     trace_.packets.Rare(std::move(packet));
   }
 
-  // The GPU, and the HIP stream if it is known.
+  // Adds the GPU, and the HIP stream if it is known.
   template <typename Operation, size_t kMax>
   static void AddPlace(uint32_t gpu, const Operation& r, Numbers<kMax>* numbers) {
     numbers->AddAny(kArgDevice, gpu);
@@ -284,7 +337,7 @@ class PftraceSink : public ExportSink {
     event->context = names->Context();
     trace_.packets.Stage(*event);
     if (!traced || names->matcher()->Submit(tid, enqueue_ns, event->event_id)) return;
-    // Its call has been written: an instant inside of it leads to the operation.
+    // The call is already written: an instant inside it links to the operation.
     PftraceTrackEvent submission;
     submission.type = TrackEvent::TYPE_INSTANT;
     submission.time_ns = enqueue_ns;
@@ -296,7 +349,7 @@ class PftraceSink : public ExportSink {
     trace_.packets.Track(submission);
   }
 
-  // An operation whose time on the GPU is not known: where it was submitted.
+  // Shows an operation without times on the GPU at the time of its submission.
   void WriteUntimed(PftraceProcess* names, uint32_t tid, uint64_t enqueue_ns,
                     PftraceCategory category, uint32_t name,
                     absl::Span<const PftraceNumber> numbers) {
@@ -316,11 +369,11 @@ class PftraceSink : public ExportSink {
     const uint64_t track = Of(process)->CounterTrack(
         value.agent_id, name.empty() ? "counter (name not known)" : name, sampled);
     trace_.packets.Counter(begin_ns, track, value.sum);
-    // A track keeps its value until the next one.
+    // A track keeps its value until the next one is written.
     trace_.packets.Counter(std::max(begin_ns, end_ns), track, 0);
   }
 
-  // An instant on the process's own track; nothing without a time.
+  // Writes an instant on the process's own track; nothing without a time.
   void WriteNote(const ExportProcess& process, uint64_t time_ns, std::string text) {
     if (time_ns == 0) return;
     perfetto::TracePacket packet;
@@ -366,7 +419,7 @@ class PftraceSink : public ExportSink {
   const std::unique_ptr<OutputFile> file_;
   PftraceFile trace_;
   PftraceCalls calls_;
-  v1::StreamHeader base_;  // of the recording whose clock the trace has
+  v1::StreamHeader base_;  // header of the recording whose clock the trace uses
   absl::flat_hash_map<const ExportProcess*, Entry> processes_;
 };
 

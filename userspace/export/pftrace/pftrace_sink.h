@@ -1,5 +1,5 @@
-// A trace for Perfetto: kernels and copies on the lines of their GPUs, API calls and
-// markers on those of their threads, counters.
+// A trace for Perfetto: kernels and copies on the tracks of their GPUs, API calls and
+// markers on those of their threads, and counters.
 #ifndef ROCATTACH_USERSPACE_EXPORT_PFTRACE_PFTRACE_SINK_H_
 #define ROCATTACH_USERSPACE_EXPORT_PFTRACE_PFTRACE_SINK_H_
 

@@ -1,4 +1,4 @@
-// Composes a protobuf message field by field, for messages of which there are millions:
+// Composes a protobuf message field by field, for types with millions of messages:
 // about ten times as fast as filling in a generated class and serialising it. Field
 // numbers come from the generated classes.
 #ifndef ROCATTACH_USERSPACE_EXPORT_PFTRACE_WIRE_WRITER_H_
@@ -42,11 +42,11 @@ class WireWriter {
     Advance(out + text.size());
   }
 
-  // A message within this one: its fields are written between Begin() and End(), which
-  // gets what Begin() returned.
+  // A nested message: its fields are written between Begin() and End(), which takes the
+  // result of Begin().
   size_t Begin(uint32_t field) {
     uint8_t* out = PutVarint(uint64_t{field} << 3 | kBytes, Room(2 * kMaxVarintBytes));
-    Advance(out + 1);  // for the length; one byte nearly always does
+    Advance(out + 1);  // for the length; one byte is nearly always enough
     return size_;
   }
   void End(size_t begin) {
@@ -69,7 +69,7 @@ class WireWriter {
   static constexpr uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2;
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-  // Where the next `bytes` bytes go.
+  // Makes room for `bytes` bytes and returns the position where they go.
   uint8_t* Room(size_t bytes) {
     if (size_ + bytes > capacity_) Grow(size_ + bytes);
     return &data_[size_];

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "schemas/export/otlp_profile.pb.h"
-#include "userspace/base/elapsed.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/version.h"
 #include "userspace/export/profile/profile_data.h"
 
@@ -130,7 +130,7 @@ class OtlpProfileEncoder {
 
   void AddProcess(const ProfileProcess& process,
                   absl::Span<const ProfileSample> samples) {
-    // One profile for each type that the process has values of.
+    // One profile for each sample type of which the process has values.
     std::map<uint32_t, otlp::Profile> profiles;
     for (const ProfileSample& sample : samples) {
       for (const auto& [which, total] : sample.totals) {
@@ -176,7 +176,7 @@ class OtlpProfileEncoder {
     profile->set_profile_id(NextId());
   }
 
-  // Unique, and the same whenever this recording is converted.
+  // Returns an id that is unique, and the same whenever this recording is converted.
   std::string NextId() {
     std::string id = data_.recording_id;
     id.resize(kIdBytes);

@@ -49,7 +49,7 @@ class PprofEncoder {
     return type;
   }
 
-  // A function of an executable.
+  // Returns the id of a function in an executable.
   uint64_t Location(const std::string& executable, uint32_t frame) {
     const uint64_t mapping = Mapping(executable);
     const auto [id, added] = locations_.try_emplace(

@@ -1,5 +1,5 @@
-// What a profile says: totals by path, process -> queue -> kernel. Plain values, which
-// the encoders of pprof and OTLP profiles turn into messages.
+// The contents of a profile: totals by path, process -> queue -> kernel. Plain values,
+// which the encoders of pprof and OTLP profiles turn into messages.
 #ifndef ROCATTACH_USERSPACE_EXPORT_PROFILE_PROFILE_DATA_H_
 #define ROCATTACH_USERSPACE_EXPORT_PROFILE_PROFILE_DATA_H_
 
@@ -13,9 +13,9 @@
 
 namespace rocattach {
 
-// A function of a stack, as profiles call it.
+// A function of a stack, in the terms of profiles.
 struct ProfileFrame {
-  std::string name;         // for people
+  std::string name;         // human-readable
   std::string system_name;  // mangled; empty: the same
   bool operator==(const ProfileFrame&) const = default;
 };
@@ -31,8 +31,8 @@ struct ProfileProcess {
   uint32_t pid = 0;
   std::string name;
   std::string executable;
-  std::string container;  // its id; empty: in none
-  // Whose it is, see WorkloadAttributes(); without the container's id.
+  std::string container;  // its id; empty if there is none
+  // Attributes of the workload, see WorkloadAttributes(); without the container's id.
   std::vector<std::pair<std::string, std::string>> workload;
   std::string host;
   std::vector<ProfileGpu> gpus;
@@ -40,7 +40,7 @@ struct ProfileProcess {
   uint64_t begin_ns = 0, end_ns = 0;
 };
 
-// Positions in ProfileSample.totals. Counters follow, in the order of
+// Numbers of the totals in ProfileSample.totals. Counters follow, in the order of
 // ProfileData::counters.
 enum ProfileTotal : uint32_t {
   kTotalKernelTime,
@@ -53,7 +53,7 @@ struct ProfileSample {
   uint32_t process = 0;          // position in processes
   std::vector<uint32_t> frames;  // positions in frames, the leaf first
   int gpu = -1;                  // position in the process's gpus; -1: none
-  // (which, total), by which; zeros are left out.
+  // (number, total), sorted by number; zeros are omitted.
   std::vector<std::pair<uint32_t, int64_t>> totals;
 };
 
@@ -66,7 +66,7 @@ struct ProfileData {
   // In pprof, samples have labels that name their process and GPU.
   bool labels = true;
 
-  // Sample types, counters included.
+  // Number of sample types, counters included.
   size_t total_count() const { return kFixedTotals + counters.size(); }
   // The name and unit of a total.
   std::pair<std::string, std::string> TotalName(uint32_t total) const;
@@ -86,7 +86,7 @@ inline std::pair<std::string, std::string> ProfileData::TotalName(
   }
 }
 
-// The file's bytes.
+// Return the bytes of the file.
 absl::StatusOr<std::string> EncodePprof(const ProfileData& data);
 absl::StatusOr<std::string> EncodeOtlpProfile(const ProfileData& data);
 

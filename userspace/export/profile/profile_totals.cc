@@ -18,7 +18,7 @@ int64_t Saturated(uint64_t value) {
   return static_cast<int64_t>(std::min<uint64_t>(value, kMost));
 }
 
-// Profiles hold whole numbers.
+// Profiles contain whole numbers only.
 int64_t Rounded(double value) {
   if (std::isnan(value)) return 0;
   if (value >= 9.2e18) return kMost;
@@ -35,7 +35,7 @@ absl::string_view ContainerId(absl::string_view cgroup) {
   for (size_t i = 0; i < cgroup.size(); ++i) {
     digits =
         absl::ascii_isxdigit(static_cast<unsigned char>(cgroup[i])) ? digits + 1 : 0;
-    // The innermost one, as containers can be nested.
+    // Take the innermost one, as containers can be nested.
     if (digits == kIdDigits) found = cgroup.substr(i + 1 - kIdDigits, kIdDigits);
   }
   return found;
@@ -149,8 +149,8 @@ void ProfileTotals::End(const ExportProcess& process) {
     described.gpus.push_back({absl::StrCat("GPU ", process.PlaceOf(id).type_relative),
                               agent.name(), agent.product_name(), agent.uuid()});
   }
-  // A kernel that was loaded twice is one to people. Sorted, so that the output does
-  // not depend on the hash.
+  // Users see a kernel that was loaded twice as one. Sorted, so that the output does
+  // not depend on hashes.
   std::map<Path, const Totals*> sorted;
   for (const auto& [path, totals] : own->paths) sorted[path] = &totals;
   std::map<std::pair<std::vector<uint32_t>, int>, Totals> samples;

@@ -1,5 +1,5 @@
-// Adds up the operations of processes by path. Memory grows with distinct paths, up to
-// a limit, and not with operations.
+// Adds up the operations of processes by path. Memory grows with the number of distinct
+// paths, up to a limit, and not with the number of operations.
 #ifndef ROCATTACH_USERSPACE_EXPORT_PROFILE_PROFILE_TOTALS_H_
 #define ROCATTACH_USERSPACE_EXPORT_PROFILE_PROFILE_TOTALS_H_
 
@@ -19,14 +19,14 @@
 
 namespace rocattach {
 
-// The id in a cgroup's path ("/docker/0123…", "…/cri-containerd-0123….scope"); empty if
-// there is none.
+// The container id in a cgroup's path ("/docker/0123…",
+// "…/cri-containerd-0123….scope"); empty if there is none.
 absl::string_view ContainerId(absl::string_view cgroup);
 
 class ProfileTotals {
  public:
-  // Maximum distinct paths, over all processes. What a process does beyond them is one
-  // path more.
+  // Maximum number of distinct paths, over all processes. The operations of a process
+  // beyond them share one more path.
   static constexpr size_t kMaxPaths = 1 << 20;
   static constexpr size_t kMaxCounters = 1024;
 
@@ -38,15 +38,15 @@ class ProfileTotals {
   // Resolves the names of the process; nothing may be added to it after that.
   void End(const ExportProcess& process);
 
-  // Of all processes that have ended.
+  // The profile of all processes that have ended.
   const ProfileData& data() const { return data_; }
 
  private:
   struct Path {
     bool copy = false;
-    bool others = false;  // what has no path of its own
+    bool others = false;  // true: everything without a path of its own
     uint32_t agent_id = 0;
-    uint32_t queue_id = 0;   // a copy's direction
+    uint32_t queue_id = 0;   // or a copy's direction
     uint32_t kernel_id = 0;  // 0 for copies
     auto operator<=>(const Path&) const = default;
     template <typename H>
@@ -62,7 +62,7 @@ class ProfileTotals {
   };
   struct Process {
     absl::flat_hash_map<Path, Totals> paths;
-    // (plan, counter) to the position in data_.counters.
+    // (plan, counter) -> position in data_.counters.
     absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> counters;
     uint64_t begin_ns = 0, end_ns = 0;
   };
@@ -71,7 +71,7 @@ class ProfileTotals {
   Totals* TotalsOf(Process* process, const Path& path);
   uint32_t CounterOf(Process* process, absl::string_view name,
                      const CounterRecord& value);
-  // The stack that people see; that of two paths may be the same.
+  // The stack that users see; two paths may have the same one.
   std::vector<uint32_t> FramesOf(const ExportProcess& process, const Path& path,
                                  int gpu);
   void AddSample(std::vector<uint32_t> frames, int gpu, const Totals& totals);

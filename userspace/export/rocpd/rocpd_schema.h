@@ -8,35 +8,30 @@
 
 namespace rocattach {
 
-// A version of the schema, by its name in kRocpdSchemas.
+// One version of the schema; its SQL is schema/VERSION.sql.
 class RocpdSchema {
  public:
-  // `guid`: with hyphens, as in the column of that name.
+  // `version`: one of kRocpdSchemas. `guid`: with hyphens, as in the column of that name.
   RocpdSchema(absl::string_view version, absl::string_view guid);
 
-  // Table names end with this: an underscore and the guid, with underscores.
+  // The end of table names: an underscore and the guid, with underscores.
   const std::string& suffix() const { return suffix_; }
   std::string Table(absl::string_view name) const;
 
-  // Everything: tables, the views with their plain names, the views of data, summaries
-  // and rocpd_metadata's rows. No index: viewers create their own.
+  // Creates the tables and views, and the rows of rocpd_metadata.
   std::string Sql() const;
 
-  // What a version has.
-  bool has_nic() const { return minor_ >= 1; }
-  bool has_graphs() const { return minor_ >= 2; }
-  bool has_spm() const { return minor_ >= 3; }
+  // True if counter values have columns for their place in the GPU.
+  bool has_spm() const { return version_ >= "3.0.3"; }
 
  private:
-  std::string Tables() const;
-  std::string Views() const;
-  std::string Metadata() const;
-
   const std::string version_;
   const std::string guid_;
-  std::string suffix_;
-  int minor_;  // the last number of the version
+  const std::string suffix_;
 };
+
+// The text of schema/VERSION.sql, which is compiled in; empty if there is none.
+absl::string_view RocpdSql(absl::string_view version);
 
 }  // namespace rocattach
 

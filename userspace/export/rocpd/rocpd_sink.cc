@@ -101,12 +101,12 @@ class RocpdSink : public ExportSink {
   }
 
  private:
-  // A transaction that grows for hours would hold up readers and fill the cache.
+  // A transaction that grows for hours would delay readers and fill the cache.
   absl::Status Due() { return tables_->CommitIfLarge(); }
 
   const std::string path_;
   const ExportOptions options_;
-  std::string written_;  // the name that the file has now
+  std::string written_;  // the file's current name
   std::unique_ptr<RocpdTables> tables_;
 };
 

@@ -28,19 +28,19 @@ namespace rocattach {
 
 class RocpdTables {
  public:
-  // Creates the file with its schema, the process and what always exists.
+  // Creates the file with its schema, the process, and the rows that always exist.
   static absl::StatusOr<std::unique_ptr<RocpdTables>> Create(
       const std::string& path, const ExportProcess& process,
       const ExportOptions& options);
 
-  // Entries replace placeholders that records needed before.
+  // Entries replace the placeholders that earlier records needed.
   absl::Status WriteProcess(const ExportProcess& process);
   absl::Status WriteAgent(const ExportProcess& process, const v1::Agent& agent);
   absl::Status WriteCodeObject(const ExportProcess& process,
                                const v1::CodeObject& object);
   absl::Status WriteKernel(const ExportKernel& kernel);
   absl::Status NeedQueue(uint32_t queue);
-  // Names that became known after the threads' first records.
+  // Writes names that became known after the threads' first records.
   absl::Status WriteThreadNames(const ExportProcess& process);
 
   absl::Status WriteDispatch(const ExportProcess& process,
@@ -60,13 +60,13 @@ class RocpdTables {
   absl::Status Close();
 
  private:
-  // Events of dispatches, copies and all others have ids of their own, so that the
+  // Events of dispatches, of copies and all others have separate ids, so that the
   // values of a dispatch find its event without a table in memory.
   enum class EventClass { kDispatch = 0, kCopy = 1, kOther = 2 };
   struct Inserts {
     SqliteInsert string, thread, named_thread, queue, stream, agent, code_object,
         kernel, pmc, track, process;
-    // Of records.
+    // Rows of records.
     std::unique_ptr<SqliteRows> event, arg, dispatch, copy, memory, region, sample,
         pmc_event;
   };
@@ -75,11 +75,11 @@ class RocpdTables {
       : database_(std::move(database)), schema_(std::move(schema)), options_(options) {}
 
   static constexpr absl::string_view kNoExtData = "{}";
-  // Of "", the first string of every database.
+  // Id of "", the first string of every database.
   static constexpr int64_t kNoString = 1;
-  // Known ids are kept up to this number.
+  // Maximum number of known ids that are kept.
   static constexpr size_t kMostKnownIds = size_t{1} << 20;
-  // Ids whose rows are there. Mostly the same few are asked for again and again.
+  // Ids whose rows exist. Usually the same few are requested again and again.
   struct KnownIds {
     absl::flat_hash_set<uint32_t> ids;
     std::optional<uint32_t> last;
@@ -94,7 +94,7 @@ class RocpdTables {
                                              absl::string_view columns);
   absl::Status WriteNode(const ExportProcess& process);
 
-  // Ids of rows that records refer to; the row is written at the first call.
+  // Rows to which records refer by id; the row is written at the first call.
   absl::StatusOr<int64_t> StringId(absl::string_view text);
   absl::Status NeedStream(uint32_t stream);
   absl::Status NeedThread(const ExportProcess& process, uint32_t tid);
@@ -106,7 +106,7 @@ class RocpdTables {
   absl::StatusOr<int64_t> TrackId(const ExportProcess& process, uint32_t tid,
                                   absl::string_view name);
 
-  // `number`: of its class. Returns the event's id.
+  // `number`: the event's number in its class. Returns the event's id.
   absl::StatusOr<int64_t> WriteEvent(EventClass of, uint64_t number,
                                      absl::string_view category, uint64_t stack_id,
                                      uint64_t parent_stack_id,
@@ -126,7 +126,7 @@ class RocpdTables {
   uint64_t copies_ = 0, others_ = 0;
   absl::flat_hash_map<std::string, int64_t> strings_;
   int64_t next_string_ = 1;
-  // The category of the event before.
+  // The category of the previous event.
   std::string category_;
   int64_t category_id_ = 0;
   KnownIds threads_, queues_, streams_;

@@ -37,7 +37,7 @@ absl::Status SqliteInsert::Run() {
 }
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Create(const std::string& path) {
-  // With the mode of our other outputs; SQLite takes an empty file as a new database.
+  // Uses the mode of our other outputs; SQLite takes an empty file as a new database.
   RETURN_IF_ERROR(OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0640).status());
   SqliteDatabase created(path);
   sqlite3* opened = nullptr;

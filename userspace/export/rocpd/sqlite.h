@@ -1,4 +1,4 @@
-// SQLite's C API with owners and absl::Status.
+// Wraps SQLite's C API with ownership and absl::Status.
 #ifndef ROCATTACH_USERSPACE_EXPORT_ROCPD_SQLITE_H_
 #define ROCATTACH_USERSPACE_EXPORT_ROCPD_SQLITE_H_
 
@@ -27,7 +27,7 @@ class SqliteInsert {
     sqlite3_bind_double(statement_.get(), ++bound_, value);
     return *this;
   }
-  // `text` must live until Run().
+  // `text` must stay valid until Run().
   SqliteInsert& Text(absl::string_view text) {
     sqlite3_bind_text64(statement_.get(), ++bound_, text.data(), text.size(),
                         SQLITE_STATIC, SQLITE_UTF8);
@@ -53,14 +53,14 @@ class SqliteDatabase {
   // Creates an empty database; the file must not exist.
   static absl::StatusOr<SqliteDatabase> Create(const std::string& path);
 
-  // Any statements.
+  // Executes any statements.
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<SqliteInsert> Prepare(const std::string& sql);
-  // Virtual tables, for statements of this connection; both pointers must live as long
-  // as these.
+  // Registers virtual tables for statements of this connection; both pointers must stay
+  // valid as long as these.
   absl::Status AddModule(const std::string& name, const sqlite3_module* module,
                          void* argument);
-  // Prepared statements must be gone.
+  // Prepared statements must have been destroyed.
   absl::Status Close();
 
   const std::string& path() const { return path_; }

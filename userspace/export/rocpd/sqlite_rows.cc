@@ -12,14 +12,14 @@
 namespace rocattach {
 namespace {
 
-// More are not faster.
+// More rows are not faster.
 constexpr size_t kMostRows = 256;
 constexpr size_t kMostTextBytes = size_t{1} << 20;
 
 }  // namespace
 
-// SQLite allocates and frees nothing of ours: both objects hold no more than their base
-// and a pointer.
+// SQLite neither allocates nor frees these objects: both contain only their base and a
+// pointer.
 struct SqliteRows::Module {
   struct Table {
     sqlite3_vtab base;
@@ -57,7 +57,7 @@ struct SqliteRows::Module {
     delete reinterpret_cast<Cursor*>(cursor);
     return SQLITE_OK;
   }
-  // It begins where the statement before it ended.
+  // Begins at the row where the previous statement ended.
   static int Filter(sqlite3_vtab_cursor*, int, const char*, int, sqlite3_value**) {
     return SQLITE_OK;
   }
@@ -78,7 +78,7 @@ struct SqliteRows::Module {
         rows->cells_[rows->row_ * rows->columns_ + static_cast<size_t>(column)];
     switch (cell.type) {
       case Cell::kNull:
-        break;  // as it is
+        break;  // NULL is the default
       case Cell::kInteger:
         sqlite3_result_int64(context, cell.integer);
         break;
@@ -96,7 +96,7 @@ struct SqliteRows::Module {
   static const sqlite3_module* Functions() {
     static constexpr sqlite3_module kFunctions = [] {
       sqlite3_module functions = {};
-      functions.xConnect = &Connect;  // without xCreate: it is there under its own name
+      functions.xConnect = &Connect;  // no xCreate: exists under the module's name
       functions.xBestIndex = &BestIndex;
       functions.xDisconnect = &Disconnect;
       functions.xOpen = &Open;
@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<SqliteRows>> SqliteRows::Create(
   const std::string source =
       absl::StrCat("rocattach_rows_", reinterpret_cast<uintptr_t>(rows.get()));
   RETURN_IF_ERROR(database->AddModule(source, Module::Functions(), rows.get()));
-  // After an error the rows before it stay, and the statement is repeated from there.
+  // After an error, the rows before it stay, and the statement is repeated from there.
   ASSIGN_OR_RETURN(rows->insert_, database->Prepare(absl::StrCat(
                                       "INSERT OR FAIL INTO ", table, " (\"",
                                       absl::StrJoin(names, "\",\""), "\") SELECT ",

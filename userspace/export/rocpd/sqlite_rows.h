@@ -1,5 +1,5 @@
-// Rows of one table that are inserted many at a time. A statement of its own for each row
-// costs SQLite about as much as the row itself.
+// Inserts rows of one table, many at a time. A separate statement for each row would
+// cost SQLite about as much as the row itself.
 #ifndef ROCATTACH_USERSPACE_EXPORT_ROCPD_SQLITE_ROWS_H_
 #define ROCATTACH_USERSPACE_EXPORT_ROCPD_SQLITE_ROWS_H_
 
@@ -18,17 +18,17 @@ namespace rocattach {
 
 class SqliteRows {
  public:
-  // Rows of `columns` of `table` (a quoted name). A column "name=5" is the same number in
-  // all rows, and not given. `any_id`: the first column is the id;
-  // a row whose id is taken, which only a damaged input or a hostile process brings
-  // about, gets another one. The database outlives what is returned.
+  // Rows of `columns` of `table` (a quoted name). A column "name=5" has this number in
+  // all rows, and is not passed. `any_id`: the first column is the id; a row whose id
+  // is taken, which only a damaged input or a hostile process causes, gets another one.
+  // The database must outlive the result.
   static absl::StatusOr<std::unique_ptr<SqliteRows>> Create(
       SqliteDatabase* database, absl::string_view table,
       const std::vector<std::string>& columns, bool any_id);
   SqliteRows(const SqliteRows&) = delete;
   SqliteRows& operator=(const SqliteRows&) = delete;
 
-  // The values of a row, in the order of the columns, then EndRow().
+  // Pass the values of a row, in the order of the columns, then call EndRow().
   SqliteRows& Integer(int64_t value) {
     Cell& cell = Add(Cell::kInteger);
     cell.integer = value;
@@ -40,23 +40,23 @@ class SqliteRows {
     Add(Cell::kReal).real = value;
     return *this;
   }
-  // Copied.
+  // `text` is copied.
   SqliteRows& Text(absl::string_view text);
   SqliteRows& Null() {
     (void)Add(Cell::kNull);
     return *this;
   }
-  // The error may be that of an earlier row.
+  // The error may come from an earlier row.
   absl::Status EndRow();
 
-  // Inserts the rows that wait.
+  // Inserts the waiting rows.
   absl::Status Flush();
 
  private:
   struct Cell {
     enum Type : uint32_t { kNull, kInteger, kReal, kText };
     Type type;
-    uint32_t bytes;  // of a text
+    uint32_t bytes;  // length of a text
     union {
       int64_t integer;
       double real;
@@ -78,8 +78,8 @@ class SqliteRows {
   SqliteInsert insert_;
   std::vector<Cell> cells_;
   std::string texts_;
-  size_t rows_ = 0;  // complete ones
-  size_t row_ = 0;   // the one that is being inserted
+  size_t rows_ = 0;  // complete rows
+  size_t row_ = 0;   // the row that is being inserted
 };
 
 }  // namespace rocattach

@@ -23,17 +23,17 @@
 namespace rocattach {
 namespace {
 
-// Of rocprof-compute's query of rocpd's view counters_collection.
+// The columns of rocprof-compute's query of rocpd's view counters_collection.
 constexpr char kColumns[] =
     "GPU_ID,GUID,Correlation_Id,Dispatch_ID,PID,Grid_Size,Workgroup_Size,"
     "LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Kernel_Name,"
     "Start_Timestamp,End_Timestamp,Kernel_ID,Counter_Name,Counter_Value\n";
 
-// Processes whose workload is written.
+// Maximum number of processes whose workload is written.
 constexpr size_t kMostWorkloads = 1024;
 
-// rocprof-compute asks for the sum over the instances of these blocks by a name of its
-// own, as rocprofiler-sdk has it.
+// rocprof-compute requests the sum over the instances of these blocks under a separate
+// name, as rocprofiler-sdk provides it.
 bool IsSummedByName(absl::string_view counter) {
   for (const absl::string_view block :
        {"TA_", "TD_", "TCP_", "TCA_", "TCC_", "GL1C_", "GL2C_"}) {
@@ -65,7 +65,7 @@ class ComputeSink : public ExportSink {
 
   absl::Status OnCountedDispatch(const ExportProcess& process,
                                  const CountedDispatch& counted) override {
-    // Without its size and times a row would be wrong; the exporter counts these.
+    // Without size and times a row would be wrong; the exporter counts such dispatches.
     if (counted.dispatch == nullptr) return absl::OkStatus();
     const v1::Agent* gpu = process.FindAgent(counted.dispatch->agent_id);
     if (gpu == nullptr || (begun() && gpu->name() != architecture_)) {
@@ -108,7 +108,7 @@ class ComputeSink : public ExportSink {
     if (!begun()) return absl::OkStatus();
     RETURN_IF_ERROR(AddCompleted(completion_.Finish()));
     RETURN_IF_ERROR(WriteConfiguration());
-    // What is analyzed gets its name last.
+    // The file that is analyzed gets its final name last.
     for (OutputFile* file : {sysinfo_.get(), configuration_.get(), values_.get()}) {
       RETURN_IF_ERROR(file->Complete());
     }
@@ -170,7 +170,7 @@ class ComputeSink : public ExportSink {
     return sysinfo_->Append(ComputeSysinfo(process, gpu, workload_));
   }
 
-  // An empty cell would leave the row out of the analysis.
+  // An empty cell would exclude the row from the analysis.
   static std::string KernelText(const ExportProcess& process, uint32_t kernel_id) {
     const ExportKernel* kernel = process.FindKernel(kernel_id);
     return kernel == nullptr || kernel->display_name.empty()
@@ -178,7 +178,7 @@ class ComputeSink : public ExportSink {
                : kernel->display_name;
   }
 
-  // Of the plan on this architecture.
+  // Number of passes of the plan on this architecture.
   size_t Passes(const ExportProcess& process, uint32_t plan) const {
     const auto known = process.plans().find(plan);
     if (known == process.plans().end()) return 1;
@@ -188,8 +188,8 @@ class ComputeSink : public ExportSink {
     return 1;
   }
 
-  // What the rows of a dispatch have in common. Its Dispatch_ID is counted over all
-  // processes: rows are grouped by it.
+  // Appends the columns that the rows of a dispatch share. Its Dispatch_ID is counted
+  // over all processes, because rows are grouped by it.
   void AppendColumns(const ExportProcess& process, const v1::Agent& gpu,
                      const rocattach_dispatch& r, std::string* out) {
     const ExportKernel* kernel = process.FindKernel(r.kernel_id);
@@ -240,7 +240,7 @@ class ComputeSink : public ExportSink {
     return guid_;
   }
 
-  // Whose the process is, as a line of YAML.
+  // Adds the workload of the process (pod, container or job) as a line of YAML.
   void AddWorkload(const ExportProcess& process) {
     const auto workload = WorkloadAttributes(process.process().workload());
     if (workload.empty() || workloads_ == kMostWorkloads) return;
@@ -253,15 +253,15 @@ class ComputeSink : public ExportSink {
     process_workloads_ += "}\n";
   }
 
-  // The options of rocprof-compute that would have had the same effect; its analysis
-  // looks at format_rocprof_output and iteration_multiplexing.
+  // Writes the options of rocprof-compute that would have had the same effect; its
+  // analysis reads format_rocprof_output and iteration_multiplexing.
   absl::Status WriteConfiguration() {
     std::string text;
     auto line = [&text](absl::string_view key, absl::string_view value) {
       absl::StrAppend(&text, key, ": ", value, "\n");
     };
     auto quoted = [](absl::string_view value) {
-      std::string json;  // which is YAML as well
+      std::string json;  // JSON is also valid YAML
       AppendJsonString(value, &json);
       return json;
     };
@@ -288,7 +288,7 @@ class ComputeSink : public ExportSink {
     line("spatial_multiplexing", "null");
     line("torch_trace", "false");
     line("verbose", "0");
-    // Not rocprof-compute's, which ignores what it does not know.
+    // Not a key of rocprof-compute, which ignores unknown keys.
     if (!process_workloads_.empty()) line("rocattach_workloads", "");
     text += process_workloads_;
     return configuration_->Append(text);
@@ -296,8 +296,8 @@ class ComputeSink : public ExportSink {
 
   const ExportOptions options_;
   ComputeWorkload workload_;
-  std::string process_workloads_;  // as they are written
-  size_t workloads_ = 0;           // how many
+  std::string process_workloads_;  // as lines of YAML
+  size_t workloads_ = 0;           // number of these lines
   std::string architecture_;
   std::unique_ptr<OutputFile> sysinfo_, configuration_, values_;
   std::unique_ptr<GzipFile> compressed_;

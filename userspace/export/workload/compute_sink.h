@@ -1,4 +1,4 @@
-// The folder that rocprof-compute analyzes.
+// Writes the folder that rocprof-compute analyzes.
 #ifndef ROCATTACH_USERSPACE_EXPORT_WORKLOAD_COMPUTE_SINK_H_
 #define ROCATTACH_USERSPACE_EXPORT_WORKLOAD_COMPUTE_SINK_H_
 

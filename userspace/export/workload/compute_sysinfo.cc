@@ -22,20 +22,20 @@ namespace rocattach {
 namespace {
 
 constexpr char kUnknown[] = "N/A";
-// Of the layout of sysinfo.csv.
+// Version of the layout of sysinfo.csv.
 constexpr char kSysinfoVersion[] = "3";
 constexpr size_t kMaxFileBytes = 1 << 20;
 
-// What the products of an architecture have in common, and no driver interface that is
-// recorded reports.
+// Properties that the products of an architecture share, and that no recorded driver
+// interface reports.
 struct Architecture {
   absl::string_view prefix;
   absl::string_view series;
   uint32_t l1_kib;    // vector cache of a compute unit
-  uint32_t l2_kib;    // of one die
-  uint32_t l2_banks;  // of one die
+  uint32_t l2_kib;    // per die
+  uint32_t l2_banks;  // per die
   uint32_t memory_mhz;
-  uint32_t cus_per_sqc;  // that share an instruction cache
+  uint32_t cus_per_sqc;  // compute units per instruction cache
   bool partitions;
 };
 constexpr Architecture kArchitectures[] = {
@@ -59,7 +59,7 @@ const Architecture& ArchitectureOf(absl::string_view name) {
   return kOther;
 }
 
-// Files of this machine; nothing if it is another one than the recording's.
+// Reads files of this machine; returns nothing if the recording is of another machine.
 class Machine {
  public:
   explicit Machine(const v1::StreamHeader& header) {
@@ -68,13 +68,13 @@ class Machine {
             absl::StripAsciiWhitespace(*boot) == header.boot_id();
   }
 
-  // The whole file without the blanks around it; empty if there is none.
+  // The whole file without surrounding blanks; empty if there is none.
   std::string Text(const std::string& path) const {
     if (!same_) return "";
     auto text = ReadFile(path, kMaxFileBytes);
     return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : "";
   }
-  // What follows `key` in the first line that begins with it.
+  // The text after `key` in the first line that begins with it.
   std::string Value(const std::string& path, absl::string_view key) const {
     const std::string text = Text(path);
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -93,7 +93,7 @@ class Machine {
 class Sysinfo {
  public:
   void Text(absl::string_view name, std::string value) {
-    // One line, whatever a process calls itself.
+    // Keeps the value on one line, whatever name a process has.
     for (char& byte : value) {
       if (absl::ascii_iscntrl(static_cast<unsigned char>(byte))) byte = ' ';
     }
@@ -152,7 +152,7 @@ void AddMachine(const ExportProcess& process, const Machine& machine, Sysinfo* r
   row->Text("cpu_memory", std::string(absl::StripSuffix(memory, " kB")));
 }
 
-// Of the device's files in sysfs.
+// The content of one of the device's files in sysfs.
 std::string DeviceFile(const Machine& machine, const v1::Agent& gpu, const char* name) {
   const uint64_t minor = DriverProperty(gpu, "drm_render_minor", 0);
   if (minor == 0) return "";
@@ -174,7 +174,7 @@ uint32_t ScalarCaches(const v1::Agent& gpu, uint32_t engines, uint32_t cus_per_c
   return (cus + cus_per_cache - 1) / cus_per_cache * engines;
 }
 
-// Channels of the memory that a GPU in this mode has.
+// Number of memory channels of a GPU in this mode.
 uint32_t MemoryChannels(absl::string_view mode, uint32_t l2_channels) {
   uint32_t parts = 0;
   if (!absl::ConsumePrefix(&mode, "NPS") || !absl::SimpleAtoi(mode, &parts) ||

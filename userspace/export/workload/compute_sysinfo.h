@@ -1,4 +1,4 @@
-// What rocprof-compute wants to know of the machine of a workload.
+// Describes the machine of a workload for rocprof-compute.
 #ifndef ROCATTACH_USERSPACE_EXPORT_WORKLOAD_COMPUTE_SYSINFO_H_
 #define ROCATTACH_USERSPACE_EXPORT_WORKLOAD_COMPUTE_SYSINFO_H_
 
@@ -9,19 +9,19 @@
 
 namespace rocattach {
 
-// The workload that the machine is described for.
+// The workload for which the machine is described.
 struct ComputeWorkload {
   std::string name;
   std::string directory;
   std::string command;
 };
 
-// Arguments as one line for people.
+// The arguments as one human-readable line.
 std::string CommandLine(const v1::Process& process);
 
-// sysinfo.csv: a header and one row. What the recording does not have is read from this
-// machine if it is the one that recorded, since the same boot; else numbers are those
-// that all products of the GPU's architecture have, and texts are "N/A".
+// sysinfo.csv: a header and one row. Data that the recording lacks is read from this
+// machine if it made the recording in its current boot; otherwise numbers are those
+// common to all products of the GPU's architecture, and texts are "N/A".
 std::string ComputeSysinfo(const ExportProcess& process, const v1::Agent& gpu,
                            const ComputeWorkload& workload);
 

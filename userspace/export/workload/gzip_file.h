@@ -22,9 +22,9 @@ class GzipFile {
   GzipFile& operator=(const GzipFile&) = delete;
 
   absl::Status Append(absl::string_view text);
-  // As OutputFile.
+  // As OutputFile::Complete().
   absl::Status Complete();
-  // Ends what is compressed, under the name of a partial output.
+  // Ends the compressed data, and keeps the name of a partial output.
   absl::Status Stop();
   const std::string& name() const { return file_->name(); }
 

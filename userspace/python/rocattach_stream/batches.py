@@ -22,9 +22,10 @@ class _Columns:
 
     def __init__(self, name, payload):
         self._batch = parse(name, payload)
-        # Of a CounterBatch in the layout with operations; else 0.
-        self.operations = getattr(self._batch, "operations", 0)
-        self.count = self._batch.records if self.operations else self._batch.count
+        # Only a CounterBatch has operations.
+        by_operation = hasattr(self._batch, "operations")
+        self.operations = self._batch.operations if by_operation else 0
+        self.count = self._batch.records if by_operation else self._batch.count
         self.shapes = self._batch.shapes
         if self.count > MAX_BATCH_RECORDS:
             raise PayloadError(f"batch claims {self.count} records")
@@ -36,11 +37,10 @@ class _Columns:
             raise PayloadError(
                 f"batch claims {self.operations} operations for {self.count} records"
             )
-        if self.operations:
+        if by_operation:
             self.lengths, self.shape = self._rows()
             return
         self.shape = self.column("shape")
-        self.lengths = [1] * self.count
         for index, shape in enumerate(self.shape):
             if shape >= self.shapes:
                 raise PayloadError(f"record {index} has no shape")
@@ -72,8 +72,8 @@ class _Columns:
         return lengths, shapes
 
     def operation_column(self, name):
-        """A column with an entry for each operation; without operations, each record."""
-        return self._column(name, self.operations or self.count)
+        """A column with an entry for each operation."""
+        return self._column(name, self.operations)
 
     def column(self, name):
         return self._column(name, self.shapes if name.startswith("shape_") else self.count)
@@ -236,7 +236,7 @@ def _value(bits, whole):
 
 
 def _middle(bits, whole, instances):
-    """What minimum and maximum are relative to, in the layout with operations."""
+    """The number from which minimum and maximum are measured."""
     if not whole:
         return bits if instances == 1 else 0
     total = float(_value(bits, whole))
@@ -253,9 +253,7 @@ def counters(payload, samples, kernel_name, counter_name):
             "shape_counter", "shape_agent_id", "shape_kernel_id",
             "shape_instances"))  # fmt: skip
     )
-    limits = ("below_change", "above_change") if batch.operations else (
-        "minimum_change", "maximum_change")  # fmt: skip
-    changes_of_values = zip(*batch.columns("sum_change", *limits))
+    changes_of_values = zip(*batch.columns("sum_change", "below_change", "above_change"))
     operation = begin = 0
     last = [[0, 0, 0] for _ in range(batch.shapes)]
     lists, changes_of_instances = batch.lists()
@@ -274,9 +272,8 @@ def counters(payload, samples, kernel_name, counter_name):
     ):
         flags, session, plan, turn, counter, agent, kernel, instances = shapes[shape]
         words = last[shape] = [(a + b) & _MASK64 for a, b in zip(last[shape], changes)]
-        if batch.operations:
-            middle = _middle(words[0], flags & _WHOLE, instances)
-            words = [words[0], (middle - words[1]) & _MASK64, (middle + words[2]) & _MASK64]
+        middle = _middle(words[0], flags & _WHOLE, instances)
+        words = [words[0], (middle - words[1]) & _MASK64, (middle + words[2]) & _MASK64]
         total, minimum, maximum = (_value(word, flags & _WHOLE) for word in words)
         if samples:
             record = {"sample_id": operation, "agent_id": agent & 0xFFFF,

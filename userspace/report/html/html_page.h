@@ -1,4 +1,4 @@
-// A report as one page for browsers that needs nothing else.
+// A report as one self-contained HTML page.
 #ifndef ROCATTACH_USERSPACE_REPORT_HTML_HTML_PAGE_H_
 #define ROCATTACH_USERSPACE_REPORT_HTML_HTML_PAGE_H_
 
@@ -10,8 +10,8 @@
 
 namespace rocattach {
 
-// The whole file. Whatever the recording contains is data in it, never markup or code;
-// its size is bounded, whatever that of the recording.
+// The whole file. Contents of the recording are in it as data only, never as markup or
+// code. Its size is bounded, regardless of the size of the recording.
 std::string FormatHtmlPage(const Report& report, const PageData& data,
                            const KernelGroups& groups);
 

@@ -9,7 +9,7 @@ constexpr size_t kMaxQueueKernels = 1 << 20;
 constexpr size_t kMaxProcesses = 128 << 10;
 constexpr uint32_t kNoProcess = UINT32_MAX;
 
-// Times beyond this are no times of a clock since boot: almost 150 years.
+// Larger times cannot come from a clock that starts at boot: almost 150 years.
 constexpr uint64_t kMaxTime = uint64_t{1} << 62;
 
 template <typename Record>
@@ -55,7 +55,7 @@ uint32_t PageBuilder::ItemOf(uint32_t process, uint32_t kernel_id) {
 int64_t PageBuilder::WallTime(uint64_t ns) {
   const int64_t time = static_cast<int64_t>(ns);
   if (!offset_known_) {
-    // Its clock is not known: let it begin where the page begins.
+    // The recording's clock is not known: let it begin where the timeline begins.
     offset_known_ = true;
     offset_ns_ = data_.timeline.empty() ? 0 : data_.timeline.first_ns() - time;
   }
@@ -102,7 +102,7 @@ void PageBuilder::OnCopies(const FrameContext& at,
   }
 }
 
-PageData PageBuilder::TakeData() {
+PageData PageBuilder::FinishData() {
   data_.timeline.Finish();
   data_.queue_kernels.reserve(queue_kernels_.size());
   for (const auto& [key, time] : queue_kernels_) {

@@ -14,7 +14,7 @@
 
 namespace rocattach {
 
-// A process by its place: which recording, which stream.
+// Identifies a process by its recording and its stream.
 using ProcessPlace = std::pair<uint32_t, uint32_t>;
 
 // The time of one kernel in one queue.
@@ -26,21 +26,21 @@ struct QueueKernel {
   uint64_t count = 0;
 };
 
-// Beside the report; all of it is bounded.
+// The data of a page besides the report; all of it is bounded.
 struct PageData {
   Timeline timeline;
   std::vector<ProcessPlace> processes;
-  // Kernels of the timeline: the process and its kernel's id.
+  // Kernels of the timeline: the index of the process, and its kernel's id.
   std::vector<std::pair<uint32_t, uint32_t>> items;
   std::vector<QueueKernel> queue_kernels;
-  // Time of kernels in queues that there was no room for.
+  // Time of kernels for which queue_kernels had no room.
   uint64_t without_room_ns = 0;
 };
 
 class PageBuilder : public ReportBuilder {
  public:
   // Call it after Finish().
-  PageData TakeData();
+  PageData FinishData();
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
   void OnDispatches(const FrameContext& at,
@@ -51,7 +51,7 @@ class PageBuilder : public ReportBuilder {
  private:
   uint32_t ProcessOf(const FrameContext& at);
   uint32_t ItemOf(uint32_t process, uint32_t kernel_id);
-  // On the clock of the wall, so that recordings of several machines have one axis.
+  // Time on the wall clock, so that recordings of several machines share one axis.
   int64_t WallTime(uint64_t ns);
 
   PageData data_;
@@ -59,7 +59,7 @@ class PageBuilder : public ReportBuilder {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> item_of_;
   using QueueKernelKey = std::tuple<uint32_t, uint32_t, uint32_t>;
   absl::flat_hash_map<QueueKernelKey, std::pair<uint64_t, uint64_t>> queue_kernels_;
-  // Of the current recording; not known until its first operation without a header.
+  // The current recording's clock offset; without a header, set by the first operation.
   bool offset_known_ = false;
   int64_t offset_ns_ = 0;
 };

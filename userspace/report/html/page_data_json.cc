@@ -20,11 +20,11 @@
 namespace rocattach {
 namespace {
 
-// Processes in the list, those with problems first.
-constexpr size_t kMaxProcesses = 1000;
-// Characters of a command line.
+// Maximum processes in the list; those with problems come first.
+constexpr size_t kMaxListedProcesses = 1000;
+// Maximum characters of a command line.
 constexpr size_t kMaxCommand = 2000;
-// Leaves of the flame graph; those with the most time.
+// Maximum leaves of the flame graph: those with the most time.
 constexpr size_t kMaxLeaves = 20'000;
 
 struct Source {
@@ -32,7 +32,7 @@ struct Source {
   const ProcessReport* process = nullptr;
 };
 
-// The report's part of each process of the page.
+// The report's entry for each process of the page.
 std::vector<Source> SourcesOf(const Report& report, const PageData& data) {
   std::map<ProcessPlace, Source> by_place;
   for (const RecordingReport& recording : report.recordings) {
@@ -46,7 +46,7 @@ std::vector<Source> SourcesOf(const Report& report, const PageData& data) {
   return sources;
 }
 
-// With the machine, if there are recordings of several.
+// The process's name, with its host if there are several recordings.
 std::string Label(const Source& source, bool with_host) {
   if (source.process == nullptr) return "(a process beyond what a report keeps)";
   std::string label = ProcessName(*source.process);
@@ -150,7 +150,7 @@ void AddProcesses(const Report& report, Json* json) {
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   (*json)["process_count"] = all.size();
-  if (all.size() > kMaxProcesses) all.resize(kMaxProcesses);
+  if (all.size() > kMaxListedProcesses) all.resize(kMaxListedProcesses);
   Json list = Json::array();
   for (const auto& [rank, source] : all) {
     list.push_back(ProcessJson(source, with_host));
@@ -196,7 +196,7 @@ Json GroupsJson(const PageKernels& kernels, const KernelGroups& groups) {
   return list;
 }
 
-// Index in the list of kernels of each item of the timeline.
+// For each item of the timeline, its index in the list of kernels.
 std::vector<int> KernelsOfItems(const PageData& data,
                                 const std::vector<Source>& sources,
                                 const PageKernels& kernels) {
@@ -214,7 +214,7 @@ int KernelOf(uint32_t item, const std::vector<int>& indices) {
   return item < indices.size() ? indices[item] : PageKernels::kOthers;
 }
 
-// Index (as a difference), permille of the width, operations, kernel; and so on.
+// A flat list: index (as a difference), permille of the width, operations, kernel.
 Json BucketsJson(const Timeline::Lane& lane, uint64_t width,
                  const std::vector<int>& kernels) {
   Json list = Json::array();
@@ -233,7 +233,7 @@ Json BucketsJson(const Timeline::Lane& lane, uint64_t width,
   return list;
 }
 
-// Start (as a difference), duration, kernel; and so on. Removes them from the front.
+// A flat list: start (as a difference), duration, kernel. Removes these operations.
 Json OperationsJson(uint32_t lane, const Timeline& timeline,
                     const std::vector<int>& kernels,
                     absl::Span<const Timeline::Operation>* operations) {
@@ -282,7 +282,7 @@ Json TimelineJson(const PageData& data, const std::vector<Source>& sources,
           {"lanes", std::move(list)}};
 }
 
-// Processes, their queues, and in these [kernel, ns, count], longest first.
+// Processes, their queues, and for each queue [kernel, ns, count], longest first.
 Json FlameJson(const PageData& data, const std::vector<Source>& sources,
                const std::vector<int>& kernels, bool with_host) {
   std::vector<QueueKernel> leaves = data.queue_kernels;

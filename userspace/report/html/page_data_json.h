@@ -1,4 +1,4 @@
-// What the scripts of a page read.
+// The data that the scripts of a page read.
 #ifndef ROCATTACH_USERSPACE_REPORT_HTML_PAGE_DATA_JSON_H_
 #define ROCATTACH_USERSPACE_REPORT_HTML_PAGE_DATA_JSON_H_
 
@@ -10,8 +10,8 @@
 namespace rocattach {
 
 // One object with `recordings`, `processes`, `kernels`, `groups`, `copies`, `timeline`
-// and `flame`; processes and kernels are named by their index. Times of the timeline
-// are nanoseconds from its origin, in differences.
+// and `flame`, which refer to processes by name and to kernels by index. Times of the
+// timeline are nanoseconds from its origin, each stored as a difference.
 Json PageDataJson(const Report& report, const PageData& data,
                   const KernelGroups& groups);
 

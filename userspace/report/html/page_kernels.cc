@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-// A kernel without a name in the recording is shown as what it is, apart from others.
+// A kernel without a name in the recording is listed by its id, apart from others.
 std::string KeyOf(const KernelReport& kernel) {
   return kernel.name.empty() ? KernelText(kernel) : kernel.name;
 }
@@ -30,7 +30,7 @@ Json CountersOf(const ProcessReport& process, uint32_t plan,
 }  // namespace
 
 Json DurationsJson(const DurationHistogram& durations) {
-  // A quarter of a power of two is fine enough to look at.
+  // Buckets of a quarter of a power of two are fine enough for display.
   constexpr uint64_t kFold = 8;
   Json histogram = Json::array();
   uint64_t begin = 0, end = 0, count = 0, bucket = 0;
@@ -96,7 +96,7 @@ void PageKernels::Add(const ProcessReport& process) {
 }
 
 void PageKernels::AddCounters(const ProcessReport& process) {
-  // Values of one kernel beyond this are of many processes that did the same.
+  // Beyond this many, values of a kernel are from many processes that do the same.
   constexpr size_t kMaxPerKernel = 16;
   for (const auto& [plan_id, plan] : process.plans) {
     for (const KernelCounters& kernel : plan.kernels) {
@@ -123,7 +123,7 @@ Json PageKernels::List(const KernelGroups& groups) const {
     const KernelReport& kernel = kernels_[i];
     Json json = DurationsJson(kernel.durations);
     json["name"] = TerminalSafe(KeyOf(kernel));
-    // Only where it says more.
+    // Only where it differs from the displayed name.
     if (kernel.kernel.name() != kernel.name) {
       json["mangled"] = TerminalSafe(kernel.kernel.name());
     }

@@ -1,4 +1,4 @@
-// The kernels of a page: by name, over all processes.
+// The kernels of a page, combined by name over all processes.
 #ifndef ROCATTACH_USERSPACE_REPORT_HTML_PAGE_KERNELS_H_
 #define ROCATTACH_USERSPACE_REPORT_HTML_PAGE_KERNELS_H_
 
@@ -18,9 +18,9 @@ namespace rocattach {
 
 class PageKernels {
  public:
-  // Those with the longest total are listed; the others share one line.
+  // Kernels with the longest total are listed; the others share one line.
   static constexpr size_t kMaxListed = 4000;
-  static constexpr size_t kMaxNameBytes = 8 << 20;  // of all names
+  static constexpr size_t kMaxNameBytes = 8 << 20;  // all names together
   static constexpr int kOthers = -1;
 
   // `report` must outlive this.
@@ -30,9 +30,9 @@ class PageKernels {
   int IndexOf(const ProcessReport& process, uint32_t kernel_id) const;
   // The kernels with their histograms and counter values.
   Json List(const KernelGroups& groups) const;
-  // What the others come to; null if all are listed.
+  // Totals of the kernels that are not listed; null if all are listed.
   Json Others() const;
-  // All of them, for groups.
+  // All kernels, for groups.
   const std::vector<KernelReport>& kernels() const { return kernels_; }
   uint64_t total_ns() const { return total_ns_; }
 
@@ -42,12 +42,12 @@ class PageKernels {
 
   std::vector<KernelReport> kernels_;  // longest total first
   absl::flat_hash_map<std::string, size_t> by_name_;
-  std::vector<Json> counters_;  // of the listed ones: arrays
+  std::vector<Json> counters_;  // an array for each listed kernel
   size_t listed_ = 0;
   uint64_t total_ns_ = 0;
 };
 
-// Name, totals, quantiles and histogram of durations.
+// Count, totals, quantiles and histogram of durations.
 Json DurationsJson(const DurationHistogram& durations);
 
 }  // namespace rocattach

@@ -6,11 +6,11 @@
 namespace rocattach {
 namespace {
 
-// Operations that overlap cost a step for each bucket that they cover; beyond this many
-// steps they only count where they begin.
+// Each bucket that an operation covers costs a step, which adds up where many overlap;
+// beyond this many steps, operations count only in the bucket in which they begin.
 constexpr uint64_t kMaxTouchedBuckets = 2'000'000'000;
 
-// A mix of all bits, for an even choice.
+// Mixes all bits, so that the choice among equal durations is even.
 uint64_t Mix(uint64_t value) {
   value = (value ^ value >> 33) * 0xff51afd7ed558ccdu;
   value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53u;
@@ -126,7 +126,7 @@ void Timeline::KeepOperation(const Operation& operation) {
   }
   operations_.push_back(operation);
   if (operations_.size() <= max_operations_) return;
-  // The lesser half goes, and with it all later ones of its kind.
+  // Drop the lower-ranked half; later operations that rank as low are not kept either.
   const auto middle =
       operations_.begin() + static_cast<ptrdiff_t>(operations_.size() / 2);
   std::nth_element(

@@ -2,10 +2,10 @@
  *
  * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" and makes the call with a pattern
  * in the vector registers. A second thread, which itself never blocks, ends the call
- * once the window's flag is set; calls with a timeout may also end by that. The CALL
- * "fork" is that of the C library, which waits for malloc's arenas. Prints
- * "CALL result=N error=N early=0|1" (early: before its timeout, and not ended by the
- * second thread), "intact" if the registers were kept, and exits with 7. The handlers
+ * once the window's flag is set; calls with a timeout may also end by it. The CALL
+ * "fork" is the C library's fork(), which waits for malloc's arenas. Prints
+ * "CALL result=N early=0|1" (early: before its timeout, and not ended by the second
+ * thread), "intact" if the registers were kept, and exits with 7. The handlers
  * of SIGUSR1, with SA_RESTART, and of SIGUSR2, without it, print "handled"; SIGHUP is
  * blocked. */
 #define _GNU_SOURCE
@@ -46,10 +46,10 @@ static pthread_t first_thread;
 static pid_t first_tid;
 static pid_t child;
 static atomic_int released;
-static atomic_int waits;  /* the second thread, with all signals blocked */
-static atomic_int* arena; /* the lock of its malloc's arena, if it holds it */
+static atomic_int waits;  /* true once the second thread waits, signals blocked */
+static atomic_int* arena; /* the lock of the second thread's arena, if it holds it */
 
-/* A system call with known vector registers; false in *kept if one has changed. */
+/* Makes a call with known vector registers; *kept is false if one has changed. */
 static long call(long number, long a, long b, long c, long d, long e, long f,
                  int* kept) {
   static uint8_t before[VECTORS][16] __attribute__((aligned(16)));
@@ -79,11 +79,11 @@ static void on_signal(int number) {
   if (write(STDOUT_FILENO, "handled\n", 8) != 8) _exit(92);
 }
 
-/* Locks the calling thread's arena as malloc does; there are threads that wait for it. */
+/* Locks the calling thread's arena as malloc does, with the value for waiters. */
 static void lock_arena(void) {
-  /* glibc's malloc/arena.c: the arena of another thread than the first one is in a heap
-   * of 64 MiB, aligned to its size, which begins with the arena's address. The lock is
-   * the arena's first member. */
+  /* glibc's malloc/arena.c: the arena of any thread but the first is in a heap of 64
+   * MiB, aligned to its size, which begins with the arena's address. The lock is the
+   * arena's first member. */
   const uintptr_t heap_bytes = 64 << 20;
   void* volatile some = malloc(100);
   arena = *(atomic_int**)((uintptr_t)some & ~(heap_bytes - 1));
@@ -91,7 +91,7 @@ static void lock_arena(void) {
   atomic_store(arena, 2);
 }
 
-/* Ends whatever the first thread waits for, all at once. */
+/* Ends every wait that the first thread may be in. */
 static void release(void) {
   atomic_store(&released, 1);
   atomic_store(&word, 0);

@@ -1,8 +1,8 @@
-/* A program with a thread in read() of the C library, which may be cancelled there.
+/* A program with a thread in the C library's read(), which may be cancelled there.
  *
  * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" of that thread. Once the window's
- * flag is set, the first thread, which never blocks before, cancels it, joins it and
- * opens a library. Prints "intact" if all of that worked, and exits with 7. */
+ * flag is set, the first thread, which never blocks before, cancels that thread, joins
+ * it and opens a library. Prints "intact" if all of that worked; exits with 7. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

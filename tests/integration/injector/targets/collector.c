@@ -1,9 +1,9 @@
-/* A collector for the injector's tests: reports its call in a file and then leaves the
- * machine state as different as it can, so that what is not restored shows. With
+/* A collector for the injector's tests: reports its call in a file and then changes as
+ * much of the machine state as it can, to reveal whatever is not restored. With
  * ROCATTACH_TEST_LOAD_MSEC it sleeps while it is being loaded, with
  * ROCATTACH_TEST_SLEEP_MSEC in its start function; it reports the beginning of the
- * first sleep and the end of the start function. As the real one it calls no function of libc
- * in which a thread can be cancelled. */
+ * first sleep and the end of the start function. Like the real one it calls no function
+ * of libc in which a thread can be cancelled. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A library whose constructor does what the program that loads it says. */
+/* A library whose constructor calls a function of the program that loads it. */
 extern void constructor_hook(void) __attribute__((weak));
 
 __attribute__((constructor)) static void construct(void) {

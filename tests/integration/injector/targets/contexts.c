@@ -1,17 +1,17 @@
 /* A program that calls hsa_init where a library must not be loaded, or where there is
- * hardly a stack. Usage: contexts MODE
+ * hardly any stack. Usage: contexts MODE
  *
  * Prints "ready window=ADDRESS flag=ADDRESS tid=TID", calls hsa_init of the test
  * library, prints "intact" and exits with 7, or says what changed and exits with 1.
  *
- * Modes: constructor (of a library; starts a thread that calls, and joins it);
- * own-constructor (calls itself); holder (another thread keeps the loader's lock until
- * somebody traces this one, and a little longer); iterate (a callback of
- * dl_iterate_phdr starts such a thread); malloc-signal (a handler that interrupted
+ * Modes: constructor (of a library; starts a thread that makes the call, and joins it);
+ * own-constructor (makes the call itself); holder (another thread keeps the loader's
+ * lock until this one is traced, and a little longer); iterate (a callback of
+ * dl_iterate_phdr starts such a thread); malloc-signal (a handler that has interrupted
  * malloc); altstack (a handler on a signal stack of 8 KiB); coroutine (8 KiB inside a
- * larger mapping); edge=BYTES (so much stack is left of the mapping); own-malloc (a
- * call of malloc; needs own_malloc.c); own-malloc-signal (a handler that interrupted
- * that); own-malloc-idle (after such calls). */
+ * larger mapping); edge=BYTES (that much stack is left in the mapping); own-malloc
+ * (inside malloc; needs own_malloc.c); own-malloc-signal (a handler that interrupted
+ * such a malloc); own-malloc-idle (after such calls). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@
 #define EXIT_INTACT 7
 #define PATTERN 0xa5
 #define SMALL_STACK 8192
-/* What the stub may use of a stack: see injector/stub_frame.h. */
+/* Bytes of a stack that the stub may use: see injector/stub_frame.h. */
 #define STUB_FRAME 320
 
 static int failures;
@@ -154,7 +154,7 @@ static void on_alarm(int number, siginfo_t* info, void* context) {
   pass_window();
 }
 
-/* Until a signal comes between the two addresses. */
+/* Allocates until a signal interrupts code between malloc_begin and malloc_end. */
 static void allocate_until_interrupted(void) {
   raise_with(on_alarm, 0);
   start_timer(100);
@@ -193,7 +193,7 @@ static unsigned char* pattern_mapping(size_t bytes) {
   return mapping;
 }
 
-/* The middle one of many kilobytes is the stack. */
+/* The stack is in the middle of a mapping, the rest of which must not change. */
 static void pass_window_on_altstack(void) {
   const size_t around = 64 * 1024;
   size_t bytes = SMALL_STACK, least = getauxval(AT_MINSIGSTKSZ) + 4096;
@@ -228,7 +228,7 @@ static void pass_window_on_coroutine(void) {
   unsigned char* top = mapping + below + SMALL_STACK;
   this_thread_is_ready();
   call_window_at(top);
-  /* The return address, and the frame of the stub. */
+  /* Only the return address, and the frame of the stub, may have been written. */
   expect(all_pattern(mapping, top - 8 - STUB_FRAME), "the stack below the call");
 }
 
@@ -237,11 +237,11 @@ static void pass_window_at_edge(size_t left) {
   unsigned char* mapping = pattern_mapping(3 * page);
   mprotect(mapping, page, PROT_NONE);
   this_thread_is_ready();
-  /* The call itself takes eight. */
+  /* The call itself takes eight bytes. */
   call_window_at(mapping + page + ((left + 8) & ~(size_t)15));
 }
 
-/* --- An allocator of our own --- */
+/* --- The program's own allocator --- */
 
 static void (*volatile* own_hook)(void);
 
@@ -268,7 +268,7 @@ static __attribute__((noinline)) void pass_window_over_old_frames(void) {
 }
 
 static void interrupt_own_malloc(void) {
-  /* Under the lock: as if a signal had come just then. */
+  /* Under the lock: as if a signal had arrived at this moment. */
   raise(SIGALRM);
 }
 
@@ -299,7 +299,7 @@ int main(int argc, char** argv) {
   } else if (strcmp(mode, "iterate") == 0) {
     dl_iterate_phdr(join_in_callback, NULL);
   } else if (strcmp(mode, "malloc-signal") == 0) {
-    /* The functions of malloc.c lie together. */
+    /* The functions of malloc.c are adjacent. */
     malloc_begin = (uint64_t)dlsym(RTLD_DEFAULT, "malloc") - 0x4000;
     malloc_end = malloc_begin + 0x6000;
     allocate_until_interrupted();

@@ -4,19 +4,19 @@
  * window's flag is set, prints "intact" if all threads have ended as they should, and
  * exits with 7. Unless stated otherwise the first thread only looks at the flag.
  *   futex, read    a thread with storage of its own is blocked in that call
- *   borrowed       one that uses the first thread's storage is blocked in a futex
+ *   borrowed       a thread that uses the first thread's storage is blocked in a futex
  *   beside         like futex, and a thread of the C library is blocked in read
  *   under          the first thread is blocked in read, and another one uses its storage
  *   window         a thread with storage of its own is in the window (TID)
  *   window-borrowed  the same with the first thread's storage
- *   futex-registered, under-registered, window-registered  the same, and it has
- *                  registered a list of robust mutexes: in a copy of the first thread's
- *                  control block, or, under it, the first thread's own
+ *   futex-registered, under-registered, window-registered  the same, and the thread has
+ *                  registered a list of robust mutexes: one in a copy of the first
+ *                  thread's control block, or, in mode under, the first thread's own
  *   window-moved   the first thread is in the window, with another fs base
  *   dispatch       the first thread is in the window, and its system calls are sent to
  *                  it as signals, for which it has no handler
- *   dispatch-off   the same, but at this moment its selector lets them through
- *   dispatch-read  the first thread is blocked in read in that way */
+ *   dispatch-off   the same, but at that time its selector lets them through
+ *   dispatch-read  the first thread is blocked in read with such a dispatch */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <linux/futex.h>
@@ -37,17 +37,17 @@
 #define EXIT_INTACT 7
 #define STACK_BYTES (256 << 10)
 #define STORAGE_WORDS 512
-#define STRUCT_BYTES 2048 /* of glibc's struct pthread, which has some more */
+#define STRUCT_BYTES 2048 /* the beginning of glibc's struct pthread */
 
-static uint64_t storage[STORAGE_WORDS]; /* fs of the foreign thread */
+static uint64_t storage[STORAGE_WORDS]; /* the foreign thread's fs points to it */
 static atomic_int word = 1;
 static atomic_int ended;
 static int ends[2]; /* of a pipe */
 static atomic_int kept_fs = 1;
-static struct robust_list_head* list; /* that it registers */
+static struct robust_list_head* list; /* registered by the foreign thread */
 static volatile char selector;        /* 0 lets system calls through, 1 does not */
 
-/* The foreign thread must not touch errno. */
+/* Makes a system call without touching errno, as the foreign thread must. */
 static long call(long number, long a, long b, long c, long d) {
   long result = number;
   register long r10 __asm__("r10") = d;
@@ -90,7 +90,7 @@ static int foreign(void* argument) {
   return 0;
 }
 
-/* As a runtime that starts its threads from a template would. */
+/* Chooses the list as a runtime that starts its threads from a template would. */
 static void choose_list(int own_storage) {
   uint64_t fs = 0;
   size_t bytes = 0;
@@ -109,7 +109,7 @@ static pid_t start_foreign(const char* name, int own_storage) {
   int flags =
       CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
   if (own_storage) flags |= CLONE_SETTLS;
-  storage[0] = (uintptr_t)storage; /* as the ABI wants it */
+  storage[0] = (uintptr_t)storage; /* as the ABI requires */
   return clone(foreign, stack + STACK_BYTES, flags, (void*)name, NULL, storage, NULL);
 }
 
@@ -170,7 +170,7 @@ static int run_dispatch(const char* name) {
 }
 
 static int run_moved(void) {
-  /* A copy: the program itself must find its canary there. */
+  /* Uses a copy of the storage: the program must find its stack canary there. */
   uint64_t fs = 0;
   call(SYS_arch_prctl, ARCH_GET_FS, (long)&fs, 0, 0);
   say_ready((pid_t)syscall(SYS_gettid));

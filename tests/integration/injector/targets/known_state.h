@@ -1,4 +1,4 @@
-/* A known machine state, and what has become of it. */
+/* Sets a known machine state, and checks it afterwards. */
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_KNOWN_STATE_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_KNOWN_STATE_H_
 

@@ -1,4 +1,4 @@
-/* A program with a thread that waits for attachers, as one that was started with
+/* A program with a thread that waits for attachers, like one that was started with
  * ROCP_TOOL_ATTACH=1. Usage: listener MODE
  *
  * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" of that thread, whose machine
@@ -6,7 +6,7 @@
  * and exits with 7, or says what changed and exits with 1.
  *
  * Modes: plain; busy (two more threads allocate and open libraries); small-stack (the
- * thread's has 64 KiB); timed (it waits until a time that is far away); exit (the
+ * thread has 64 KiB); timed (the wait has a time limit that is far away); exit (the
  * process ends 20 ms after it is ready). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "plain";
   pthread_attr_t attributes;
   pthread_t listener, workers[2];
-  /* So that the library is there, whatever the linker thinks of it. */
+  /* Makes the linker keep the library as a dependency. */
   if (getenv("NEVER") != NULL) rocprofiler_register_detach();
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   pthread_attr_init(&attributes);

@@ -1,5 +1,5 @@
-/* A library with the name and the two functions of rocprofiler-register. They note
- * their calls in the test's report, ruin every register that a function may, and do
+/* A library with the name and the two functions of rocprofiler-register. They write
+ * their calls to the test's report, change every register that a function may, and do
  * what the tool's path says: "return=N", "slow" (50 ms), "hang" (until the file of the
  * report is empty), "deep" (64 KiB of stack), "die". */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* A wait for a futex that changes no register but the flags, and those in a known way
- * (1 compared to 0): a thread in it is blocked as one that waits for attachers. */
+ * (1 compared to 0): a thread in it is blocked like one that waits for attachers. */
 #define SYS_futex 202
 /* FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, as glibc's condition variables wait. */
 #define FUTEX_WAIT_BITSET_PRIVATE 137

@@ -1,4 +1,4 @@
-/* All of a thread's machine state that a call in its place could change. */
+/* All of a thread's machine state that an injected call could change. */
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_MACHINE_STATE_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_MACHINE_STATE_H_
 
@@ -14,8 +14,8 @@
 #define STATE_VECTOR 384   /* 32 x 64, 64-byte aligned */
 #define STATE_BYTES 2432
 
-/* Of the 16 words below the window's return address the lowest one is left out: before
- * the call and after the return it is no part of the red zone, and a signal that comes
+/* Of the 16 words below the window's return address the lowest is left out: before the
+ * call and after the return it is not part of the red zone, so a signal that arrives
  * just then overwrites it. */
 #define RED_ZONE_WORDS 15
 
@@ -42,11 +42,11 @@ struct machine_state {
 _Static_assert(sizeof(struct machine_state) == STATE_BYTES, "as in the assembly");
 
 extern struct machine_state state_wanted;   /* loaded before the window */
-extern struct machine_state state_observed; /* what was there after it */
+extern struct machine_state state_observed; /* as found after it */
 extern void (*window_function)(void);       /* called in between */
 
 /* Loads state_wanted, calls window_function, stores state_observed; `vector` is one of
- * VECTOR_*. Everything that the ABI asks for is put back before it returns. */
+ * VECTOR_*. Restores everything that the ABI requires before it returns. */
 void enter_window(int vector);
 #endif
 

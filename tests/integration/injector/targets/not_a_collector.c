@@ -1,4 +1,4 @@
-/* A library that loads and has no rocattach_collector_start. */
+/* A library that can be loaded but has no rocattach_collector_start. */
 int rocattach_test_something_else(void);
 int rocattach_test_something_else(void) {
   return 1;

@@ -1,5 +1,5 @@
-/* An allocator as programs bring their own: one lock, which is not recursive, around
- * everything, and a hook that is called under it, once. Frees nothing. */
+/* An allocator like those that some programs have: one non-recursive lock around all of
+ * it, and a hook that is called under the lock, once. Frees nothing. */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>

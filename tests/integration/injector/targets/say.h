@@ -1,4 +1,4 @@
-/* What a target tells its test: the address of its window, and lines of text. */
+/* A target's output for its test: the address of its window, and lines of text. */
 #ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_SAY_H_
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_SAY_H_
 
@@ -21,7 +21,7 @@ static inline void say(const char* format, ...) {
   if (write(STDOUT_FILENO, line, (size_t)length) != length) _exit(98);
 }
 
-/* The test may attach; `tid` is the thread that calls the window. */
+/* Tells the test that it may attach; `tid` is the thread that calls the window. */
 static inline void say_ready(pid_t tid) {
   say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)window_address(),
       (unsigned long)window_flag_address(), (int)tid);

@@ -6,8 +6,8 @@
  *
  * Modes: plain; thread (a second thread enters); small-stack (its stack has 64 KiB);
  * deep=BYTES (that much of the first thread's stack is used first); busy (six more
- * threads allocate, open libraries and raise signals); timer (SIGALRM every 100 us and
- * SIGRTMIN counted, which must come to the sum in the environment); strict (seccomp);
+ * threads allocate, open libraries and raise signals); timer (SIGALRM every 100 us;
+ * adds up the values of SIGRTMIN, and prints "sum=SUM"); strict (seccomp);
  * sleep (waits in nanosleep instead of the window); vfork (waits in vfork). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,14 +33,14 @@ static atomic_int stop_workers;
 static atomic_ulong alarms;
 static atomic_ulong realtime_sum;
 
-/* The window itself, with all that a thread has around it. */
+/* Passes the window with all the state around it that a thread has. */
 static void pass_window(void) {
   const int kind = vector_kind();
   sigset_t before, after;
   sigemptyset(&before);
   sigaddset(&before, SIGUSR2);
   sigaddset(&before, SIGWINCH);
-  /* A signal that the stub itself leaves open. */
+  /* A signal that the stub itself does not block. */
   sigaddset(&before, SIGABRT);
   pthread_sigmask(SIG_BLOCK, &before, NULL);
   pthread_sigmask(SIG_SETMASK, NULL, &before);
@@ -179,7 +179,7 @@ static void vfork_instead(void) {
 
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "plain";
-  /* Where Yama is on, only ancestors may trace; the tests also do it from elsewhere. */
+  /* With Yama only ancestors may trace; the tests also trace from other processes. */
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   if (strcmp(mode, "plain") == 0) {
     use_alignment_check = 1;

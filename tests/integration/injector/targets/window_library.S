@@ -1,6 +1,6 @@
 /* A library whose hsa_init waits at its entry, within the first 16 bytes, until the
- * test sets a flag: a thread in it stands where a held thread would stand. It
- * changes no register but the flags, and those in a known way (1 compared to 0). */
+ * test sets a flag: a thread in it is where a held thread would be. It changes no
+ * register but the flags, and those in a known way (1 compared to 0). */
     .text
     .globl hsa_init
     .type hsa_init, @function

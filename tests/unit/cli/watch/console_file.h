@@ -1,4 +1,4 @@
-// A file in the place of a console's output.
+// A file in place of a console's output.
 #ifndef ROCATTACH_TESTS_UNIT_CLI_WATCH_CONSOLE_FILE_H_
 #define ROCATTACH_TESTS_UNIT_CLI_WATCH_CONSOLE_FILE_H_
 
@@ -16,13 +16,13 @@ class ConsoleFile {
   ~ConsoleFile() { fclose(file_); }
 
   FILE* file() const { return file_; }
-  // Options that print here.
+  // Console options that print to this file.
   WatchConsoleOptions Options() const {
     WatchConsoleOptions options;
     options.out = file_;
     return options;
   }
-  // What has been printed so far.
+  // Text printed so far.
   std::string Text() const {
     std::string text(65536, '\0');
     const ssize_t bytes = pread(fileno(file_), text.data(), text.size(), 0);

@@ -48,7 +48,7 @@ TEST(ConsoleOutputTest, SaysAnObjectForAJsonLog) {
   EXPECT_EQ(line.value("reason", ""), "loader-busy");
 }
 
-// Bytes of a target that are not UTF-8 must not make the line unreadable.
+// Bytes from a target that are not UTF-8 must not make the line unreadable.
 TEST(ConsoleOutputTest, AnEventIsOneLineOfValidJson) {
   const ConsoleFile file;
   ConsoleOutput out(file.Options());
@@ -79,7 +79,7 @@ TEST(ConsoleOutputTest, TheLiveLineIsForTerminals) {
   EXPECT_EQ(file.Text(), "");
 }
 
-// A pipe whose reader is late.
+// A pipe whose reader does not read.
 class ConsolePipeTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -103,7 +103,7 @@ TEST_F(ConsolePipeTest, LostLinesAreReportedOnce) {
   const std::string message(1000, 'x');
   out.Say(LogLevel::kInfo, "a", message);
   EXPECT_EQ(out.TakeLinesLost(), 0u);
-  // Far more than is kept.
+  // Far more lines than are kept.
   for (int i = 0; i < 20'000; ++i) out.Say(LogLevel::kInfo, "a", message);
   const uint64_t lost = out.TakeLinesLost();
   EXPECT_GT(lost, 10'000u);
@@ -111,7 +111,7 @@ TEST_F(ConsolePipeTest, LostLinesAreReportedOnce) {
   EXPECT_EQ(out.TakeLinesLost(), 0u);
   out.Say(LogLevel::kInfo, "a", message);
   EXPECT_EQ(out.TakeLinesLost(), 1u);
-  reading_.reset();  // the end does not wait for it
+  reading_.reset();  // so that the end of the output does not wait for a reader
 }
 
 class ConsoleTerminalTest : public testing::Test {
@@ -129,7 +129,7 @@ class ConsoleTerminalTest : public testing::Test {
   void TearDown() override {
     if (out_ != nullptr) fclose(out_);
   }
-  // The terminal is sent this next.
+  // Expects this text as the next output on the terminal.
   void ExpectSent(const std::string& text) {
     std::string sent;
     while (sent.size() < text.size()) {
@@ -149,7 +149,7 @@ class ConsoleTerminalTest : public testing::Test {
   WatchConsoleOptions options_;
 };
 
-TEST_F(ConsoleTerminalTest, TheLiveLineIsReplacedByWhatIsSaid) {
+TEST_F(ConsoleTerminalTest, AMessageReplacesTheLiveLine) {
   ConsoleOutput out(options_);
   ASSERT_TRUE(out.shows_live());
   out.ShowLive("3 running");

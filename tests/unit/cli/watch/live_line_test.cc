@@ -36,7 +36,7 @@ TEST(LiveLineTest, TwoLinesInOneInstantHaveNoRate) {
   EXPECT_THAT(line.Text(Totals(200), kSecondNs), HasSubstr("(0/s)"));
 }
 
-// A final account may count less than was drained.
+// The final account of a process may have fewer dispatches than were drained.
 TEST(LiveLineTest, ATotalThatShrinksIsNoRate) {
   LiveLine line;
   line.Text(Totals(100), kSecondNs);

@@ -44,7 +44,7 @@ class WatchAnnouncementTest : public testing::Test {
   WatchAnnouncement state_;
 };
 
-TEST_F(WatchAnnouncementTest, SaysThroughWhatItAttachesAndWhereItRecords) {
+TEST_F(WatchAnnouncementTest, NamesTheLibraryCopiesAndTheOutput) {
   AddCopy("/opt/rocm/lib/libhsa-runtime64.so.1");
   EXPECT_EQ(Announced(),
             "rocattach-watch: attaching through 1 HSA runtime copy, hold 'yielding', "
@@ -81,7 +81,7 @@ TEST_F(WatchAnnouncementTest, WithMetricsItNamesTheirAddress) {
   EXPECT_THAT(Announced(), HasSubstr("metrics at http://127.0.0.1:9410/metrics\n"));
 }
 
-TEST_F(WatchAnnouncementTest, ProblemsOfLibrariesAreSaidAlsoQuietly) {
+TEST_F(WatchAnnouncementTest, LibraryProblemsArePrintedEvenWhenQuiet) {
   options_.quiet = true;
   scan_.rejected.push_back({"/x\x1b/libhsa-runtime64.so", "it is no library"});
   const std::string text = Announced();

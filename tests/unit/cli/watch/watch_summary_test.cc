@@ -27,7 +27,7 @@ class WatchSummaryTest : public testing::Test {
     result_.totals.copies = 6;
     result_.files = {"run.rwa"};
   }
-  // What goes to the console; errors_ is what goes to standard error beside it.
+  // Text printed on the console; errors_ gets what is printed on standard error.
   std::string Printed() {
     testing::internal::CaptureStderr();
     {
@@ -68,8 +68,8 @@ TEST_F(WatchSummaryTest, SaysWhatIsMissing) {
   EXPECT_THAT(text, HasSubstr("10 other GPU processes started meanwhile"));
 }
 
-// What is wrong is said also to those who want to know of problems only.
-TEST_F(WatchSummaryTest, ProblemsAreSaidAlsoQuietly) {
+// Problems are printed even for users who want to see nothing else.
+TEST_F(WatchSummaryTest, ProblemsArePrintedEvenWhenQuiet) {
   options_.quiet = true;
   result_.output_status = absl::ResourceExhaustedError("no space left");
   result_.kernel.lost = 1;
@@ -104,12 +104,12 @@ TEST_F(WatchSummaryTest, CountsThoseThatWereNotNamed) {
   EXPECT_THAT(text, HasSubstr("15 more session refusals"));
 }
 
-TEST_F(WatchSummaryTest, TheHoldsAreSaidIfThereWereAny) {
+TEST_F(WatchSummaryTest, HoldTimesAreShownIfThereWereHolds) {
   result_.totals.hit_to_released.Add(400'000);
   EXPECT_THAT(Printed(), HasSubstr("held median 400 us, p99 400 us, max 400 us\n"));
 }
 
-TEST_F(WatchSummaryTest, ACommandThatRunsOnIsSaid) {
+TEST_F(WatchSummaryTest, ACommandThatStillRunsIsMentioned) {
   result_.command_runs_on = true;
   EXPECT_THAT(Printed(), HasSubstr("--duration-msec elapsed; waiting for the command"));
 }
@@ -147,7 +147,7 @@ TEST_F(WatchSummaryTest, ASessionThatMatchedNothing) {
   EXPECT_THAT(errors_, HasSubstr("nothing matched its filters"));
 }
 
-// Nobody could have been measured.
+// There was no process to measure.
 TEST_F(WatchSummaryTest, ASessionWithoutProcesses) {
   result_.session_measures = true;
   result_.totals.attached = 0;

@@ -23,7 +23,7 @@ TEST(ClockMapTest, ConvertsOnBothSides) {
 
 TEST(ClockMapTest, KeepsPrecisionOverLongKernels) {
   ClockMap map;
-  // 25 MHz and some: 40.0004 ns a tick, over 2^22 ticks.
+  // Almost 25 MHz: 40.0004 ns a tick, over 2^22 ticks.
   uint64_t ticks = uint64_t{1} << 22;
   uint64_t ns = ticks * 400'004 / 10'000;
   ASSERT_TRUE(map.Set(50'000'000, 1'000'000'000'000, 50'000'000 + ticks,

@@ -56,7 +56,7 @@ TEST_F(DictionaryTest, FullDictionaryCounts) {
   EXPECT_EQ(dictionary_.Append(ROCATTACH_ENTRY_KERNEL, &kernel, name.data(), 60'000),
             0u);
   EXPECT_EQ(memory_.control()->dictionary_dropped, 1u);
-  // What is small enough still fits.
+  // An entry that is small enough still fits.
   EXPECT_EQ(dictionary_.Append(ROCATTACH_ENTRY_KERNEL, &kernel, "x", 1), 2u);
 }
 

@@ -12,7 +12,7 @@
 namespace rocattach::collector {
 namespace {
 
-// An environment of the test's own.
+// An environment that belongs to the test.
 class EnvironmentTest : public testing::Test {
  protected:
   void Set(std::vector<std::string> entries) {
@@ -90,7 +90,7 @@ TEST_F(EnvironmentTest, SecondInstallAndRestoreDoNothing) {
   EXPECT_EQ(Now().size(), 2u);
 }
 
-TEST_F(EnvironmentTest, TheSameAgainTakesNoMemory) {
+TEST_F(EnvironmentTest, RepeatedInstallationTakesNoMoreMemory) {
   Set({"A=1", "B=2"});
   ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
   char** const ours = place_;
@@ -149,7 +149,7 @@ TEST_F(EnvironmentTest, KeepsANewArrayMadeInBetween) {
 TEST_F(EnvironmentTest, RemovesOnlyItsOwnEntry) {
   Set({"A=1"});
   ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
-  // The application sets the variable itself: what it says then is its own.
+  // The application sets the variable itself, so the new value is the application's.
   char own[] = "HSA_TOOLS_LIB=/app/own.so";
   place_[1] = own;
   environment_.Restore();
@@ -167,8 +167,8 @@ TEST_F(EnvironmentTest, BringsInTheSdkToo) {
   EXPECT_EQ(Now(), (Strings{"A=1"}));
 }
 
-// With tools of the SDK of his own the user's HSA tools are left out, with us or
-// without; and a list ends with a colon, or its last entry is not read.
+// If the user has SDK tools, the runtime ignores the user's HSA tools, with or without
+// us. The list must end with a colon, or its last entry is not read.
 TEST_F(EnvironmentTest, KeepsTheUsersSdkTools) {
   Set({"ROCP_TOOL_LIBRARIES=/opt/a.so", "B=2"});
   ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
@@ -214,7 +214,7 @@ TEST_F(EnvironmentTest, ChildrenDoNotInheritWhatTheSdkSets) {
   }
 }
 
-// An SDK that has come late would keep the tools out of a runtime that starts again.
+// An SDK that was loaded late would keep the tools out of a runtime that starts again.
 TEST_F(EnvironmentTest, BringsInTheToolsBesideAnSdkThatIsThere) {
   Set({"A=1"});
   ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kHsaToolsBesideSdk), 0);
@@ -229,9 +229,9 @@ TEST_F(EnvironmentTest, BringsInTheToolsBesideAnSdkThatIsThere) {
             (Strings{"HSA_TOOLS_ROCPROFILER_V1_TOOLS=0", "HSA_TOOLS_LIB=/lib/c.so"}));
 }
 
-// While the SDK is loaded late: whatever it writes to its variables, they are as before
-// afterwards, and what others write meanwhile is kept.
-TEST_F(EnvironmentTest, ALateSdksVariablesGo) {
+// The SDK is loaded late: its variables get their earlier values back, whatever it has
+// written to them, and changes that others make meanwhile are kept.
+TEST_F(EnvironmentTest, TheVariablesOfALateSdkAreRestored) {
   for (bool there_before : {false, true}) {
     Set(there_before ? Strings{"ROCPROFILER_REGISTER_LIBRARY=/user", "A=1"}
                      : Strings{"A=1"});
@@ -256,8 +256,8 @@ TEST_F(EnvironmentTest, ALateSdksVariablesGo) {
   }
 }
 
-// Why the variables are there before the SDK sets them: another thread may be inside
-// getenv, and setenv leaves the array where it is only if it finds the name.
+// The variables exist before the SDK sets them, because another thread may be inside
+// getenv: setenv leaves the array where it is only if it finds the name.
 TEST(EnvironmentLibcTest, SetenvLeavesTheArrayOfALateSdk) {
   Environment environment(&environ);
   ASSERT_EQ(environment.Install("/sdk.so", ToolVariables::kLateSdk), 0);

@@ -28,7 +28,7 @@ int CountDescriptors() {
   return count;
 }
 
-// The collector of the default configuration has some 150 MB, nearly all unused.
+// The default configuration: some 150 MB of memory, of which nearly all is unused.
 rocattach_collector_config LargeConfig() {
   rocattach_collector_config config = SmallConfig();
   config.ring_count = 64;
@@ -44,7 +44,7 @@ int InChild(const std::function<int()>& run) {
   return status;
 }
 
-// ftruncate would kill the process with SIGXFSZ.
+// Beyond the limit, ftruncate would kill the process with SIGXFSZ.
 TEST(MemoryTest, AFileSizeLimitIsAnError) {
   for (rlim_t limit : {rlim_t{0}, rlim_t{50} << 20}) {
     EXPECT_EQ(InChild([limit] {
@@ -61,7 +61,7 @@ TEST(MemoryTest, AFileSizeLimitIsAnError) {
   }
 }
 
-// A process that locks all that it maps does not get all of it filled.
+// In a process that locks everything it maps, most of the memory is still not filled.
 TEST(MemoryTest, StaysSparseWhereEverythingIsLocked) {
   if (geteuid() != 0) GTEST_SKIP() << "needs CAP_IPC_LOCK";
   EXPECT_EQ(
@@ -133,7 +133,7 @@ TEST(MemoryTest, IsASealedMemfdWithoutDescriptor) {
            reinterpret_cast<unsigned long>(memory.base()) +
                static_cast<unsigned long>(memory.geometry().total_bytes));
   char target[128] = {};
-  // Without CAP_CHECKPOINT_RESTORE the link may be unreadable; its name is not.
+  // Reading the link may need CAP_CHECKPOINT_RESTORE; listing its name does not.
   if (readlink(path, target, sizeof(target) - 1) > 0) {
     EXPECT_STREQ(target, "/memfd:" ROCATTACH_SHM_NAME " (deleted)");
     int fd = open(path, O_RDWR | O_CLOEXEC);

@@ -24,7 +24,7 @@ TEST(OwnStackTest, TheFunctionRunsElsewhere) {
     ++calls;
   }));
   EXPECT_EQ(calls, 1);
-  // Far from this frame, in which it would be at 64 KiB and a little.
+  // Far away: on the caller's stack, the distance would be just above 64 KiB.
   EXPECT_TRUE(distance < 0 || distance > 256 * 1024) << distance;
 }
 

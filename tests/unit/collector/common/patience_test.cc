@@ -8,7 +8,7 @@
 namespace rocattach::collector {
 namespace {
 
-// Takes a lock that its holder gives back after a while. On a crowded machine that may be
+// Takes a lock that its holder releases after a while. On a busy machine that may be
 // too late, but not every time.
 bool WaitsForALateHolder(Patience* patience, TinyLock* lock) {
   bool taken = false;
@@ -36,7 +36,7 @@ TEST(PatienceTest, WaitsForAHolderThatIsLate) {
   EXPECT_TRUE(WaitsForALateHolder(&patience, &lock));
 }
 
-// Whoever comes then finds that out at once, until the lock was free again.
+// Later attempts give up at once, until the lock has been free again.
 TEST(PatienceTest, WaitsOnceForAHolderThatIsStuck) {
   TinyLock lock;
   Patience patience;
@@ -44,7 +44,7 @@ TEST(PatienceTest, WaitsOnceForAHolderThatIsStuck) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(patience.Lock(&lock));
   EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(50));
-  // Each with a wait would take hours.
+  // With a wait for each attempt, this would take hours.
   for (int i = 0; i < 100'000; ++i) EXPECT_FALSE(patience.Lock(&lock));
   lock.Unlock();
   EXPECT_TRUE(patience.Lock(&lock));

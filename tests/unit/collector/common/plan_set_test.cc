@@ -29,7 +29,7 @@ class PlanSetTest : public testing::Test {
     image->rotation_interval = 1;
     return image;
   }
-  // As the service does it.
+  // Writes a plan as the service does.
   void Write(const rocattach_plan& image, uint64_t generation) {
     rocattach_plan* to = memory_.plan();
     __atomic_store_n(&to->generation, generation - 1, __ATOMIC_RELAXED);
@@ -103,7 +103,7 @@ TEST_F(PlanSetTest, DecidesAndNumbers) {
   d = gate_.Decide(state, 6, 1, 4);
   EXPECT_FALSE(d.dispatch || d.counters);
   EXPECT_EQ(d.iteration, 1u);
-  // The service has not seen this one's name yet.
+  // The service has not seen the name of this kernel yet.
   d = gate_.Decide(state, 9, 1, 4);
   EXPECT_EQ(d.flags, ROCATTACH_DISPATCH_FOR_COUNTERS |
                          ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED | tag);
@@ -114,7 +114,7 @@ TEST_F(PlanSetTest, DecidesAndNumbers) {
   EXPECT_EQ(d.flags, 0u);
 }
 
-TEST_F(PlanSetTest, RefusesWhatReachesOutOfItsTables) {
+TEST_F(PlanSetTest, RefusesPlansThatExceedTheirTables) {
   using Change = void (*)(rocattach_plan*);
   const Change changes[] = {
       [](rocattach_plan* p) { p->magic ^= 1; },
@@ -160,9 +160,9 @@ TEST_F(PlanSetTest, RefusesWhatReachesOutOfItsTables) {
   }
 }
 
-// What the control block says of itself is for the service; the collector goes by what
-// it has laid out, whatever anybody writes over it.
-TEST_F(PlanSetTest, AScribbledControlBlockMovesNothing) {
+// The geometry in the control block is for the service. The collector uses what it has
+// laid out itself, whatever is written over the control block.
+TEST_F(PlanSetTest, AnOverwrittenControlBlockMovesNothing) {
   Write(*Image(), 2);
   rocattach_control* c = memory_.control();
   const rocattach_control before = *c;
@@ -192,7 +192,7 @@ TEST_F(PlanSetTest, FindsArchitecturesByName) {
   EXPECT_EQ(FindArchitecture(*image, "gfx9"), nullptr);
 }
 
-// Threads decide while plans change: whatever they record, they record by one plan.
+// Threads decide while plans change: each decision is made by one plan.
 TEST_F(PlanSetTest, NoDecisionMixesPlans) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "what a generation guards is read while it may be written";
@@ -212,7 +212,10 @@ TEST_F(PlanSetTest, NoDecisionMixesPlans) {
     }
   };
   std::thread threads[2] = {std::thread(decide), std::thread(decide)};
-  for (uint64_t generation = 2; generation < 4000 || decided < 100; generation += 2) {
+  // The threads may be late; a minute without enough decisions is a hang.
+  const uint64_t end_ns = BootNs() + 60'000'000'000;
+  for (uint64_t generation = 2;
+       generation < 4000 || (decided < 100 && BootNs() < end_ns); generation += 2) {
     auto image = Image();
     image->record_kinds = generation / 2 % 2 == 1 ? ROCATTACH_PLAN_RECORD_COUNTERS
                                                   : ROCATTACH_PLAN_RECORD_DISPATCHES;
@@ -226,6 +229,7 @@ TEST_F(PlanSetTest, NoDecisionMixesPlans) {
   }
   stop = true;
   for (auto& thread : threads) thread.join();
+  EXPECT_GE(decided, 100u) << "decisions by a plan";
   EXPECT_EQ(wrong, 0u);
 }
 

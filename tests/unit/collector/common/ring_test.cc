@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/collector/test_memory.h"
 
 namespace rocattach::collector {
@@ -50,7 +51,7 @@ TEST_F(RingTest, PublishesInOrder) {
   EXPECT_EQ(memory_.ring(0)->owner_tid, static_cast<uint32_t>(gettid()));
 }
 
-TEST_F(RingTest, WhatIsSampledOutIsSeenAndCounted) {
+TEST_F(RingTest, SampledOutDispatchesAreSeenAndCounted) {
   RingHandle ring = rings_.Mine();
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(ring.CountSeen(0));
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(ring.CountSeen(ROCATTACH_SAMPLING_EVERY));
@@ -92,12 +93,12 @@ TEST_F(RingTest, AGroupIsPublishedWholeOrNotAtAll) {
     fill(10);
     EXPECT_TRUE(ring.PushGroup(group, 10));
   }
-  // 60 of 64 are taken.
+  // 60 of the 64 slots are taken.
   EXPECT_FALSE(ring.PushGroup(group, 5));
   EXPECT_EQ(memory_.ring(0)->head, 60u);
   EXPECT_EQ(memory_.ring(0)->dropped, 1u);
   memory_.ring(0)->tail = 60;
-  fill(10);  // around the end
+  fill(10);  // wraps around the end of the ring
   EXPECT_TRUE(ring.PushGroup(group, 10));
   for (uint64_t i = 0; i < 10; ++i) {
     auto* slots = reinterpret_cast<const rocattach_dispatch*>(
@@ -105,7 +106,7 @@ TEST_F(RingTest, AGroupIsPublishedWholeOrNotAtAll) {
         ROCATTACH_RING_HEADER_BYTES);
     EXPECT_EQ(slots[(60 + i) % 64].correlation_id, 61 + i);
   }
-  // More than the ring has, and a position that makes no sense.
+  // More slots than the ring has, and then an impossible tail.
   EXPECT_FALSE(ring.PushGroup(group, 65));
   memory_.ring(0)->tail = 1'000'000;
   EXPECT_FALSE(ring.PushGroup(group, 60));
@@ -120,7 +121,7 @@ TEST_F(RingTest, ImpossibleTailCountsAsFull) {
   EXPECT_FALSE(ring.Push(&record));
 }
 
-TEST_F(RingTest, ThreadsGetTheirOwnAndGiveThemBack) {
+TEST_F(RingTest, ThreadsGetTheirOwnRingAndGiveItBack) {
   std::atomic<int> arrived = 0;
   std::vector<std::thread> threads;
   std::set<uint32_t> owners;
@@ -138,7 +139,7 @@ TEST_F(RingTest, ThreadsGetTheirOwnAndGiveThemBack) {
     EXPECT_EQ(memory_.ring(i)->head, 1u);
     EXPECT_EQ(memory_.ring(i)->owner_tid, 0u);
   }
-  // A later thread takes over a ring and continues behind what is there.
+  // A later thread takes over a ring and appends to the records in it.
   std::thread([&] {
     rocattach_dispatch record = Record(2);
     rings_.Mine().Push(&record);
@@ -182,7 +183,7 @@ TEST_F(RingTest, LateThreadsShareTheLastRing) {
   EXPECT_EQ(memory_.control()->dispatches_seen, uint64_t{kThreads} * kEach);
 }
 
-// --- Memory that cannot be had is a counted loss, not a signal. ---
+// --- Without memory, records are lost and counted; there is no signal. ---
 
 class LittleMemoryTest : public testing::Test {
  protected:
@@ -230,7 +231,7 @@ TEST_F(LittleMemoryTest, AThreadWithoutARingDrops) {
 // --- The shared ring ---
 
 TEST_F(RingTest, AHolderThatDoesNotRunIsNotWaitedForForever) {
-  // Four rings, the last one of which is shared.
+  // Four rings, the last of which is shared.
   std::atomic<int> stage = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
@@ -240,12 +241,12 @@ TEST_F(RingTest, AHolderThatDoesNotRunIsNotWaitedForForever) {
       while (stage < 4) usleep(1000);
     });
   }
-  while (stage < 3) usleep(1000);
+  testing_support::Await([&] { return stage >= 3; }, "the threads to have their rings");
   RingHandle ring = rings_.Mine();
   rocattach_ring* shared = memory_.ring(3);
   const rocattach_dispatch record = Record(1);
   EXPECT_TRUE(ring.Push(&record));
-  shared->lock = 1;  // somebody, who gets no CPU
+  shared->lock = 1;  // held by another thread, which gets no CPU
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(ring.Push(&record));
   EXPECT_EQ(shared->dropped, 1000u);
   EXPECT_EQ(shared->head, 1u);

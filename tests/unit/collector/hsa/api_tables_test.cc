@@ -1,7 +1,7 @@
-// The core table's order, against the header of the installed runtime, and what is made of
-// tables.
+// The order of the core table, compared with the header of the installed runtime, and
+// the checks of API tables.
 
-// Makes the header include its neighbours as they are installed.
+// Makes the header include other headers by their installed paths.
 #define AMD_INTERNAL_BUILD
 #include <hsa_api_trace.h>
 

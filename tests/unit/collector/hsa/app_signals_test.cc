@@ -62,7 +62,7 @@ class AppSignalsTest : public testing::Test {
 };
 
 TEST_F(AppSignalsTest, SeesNewTimestamps) {
-  raw_[0].start_ts = 10;  // of an earlier use
+  raw_[0].start_ts = 10;  // left by an earlier use
   raw_[0].end_ts = 20;
   TrackDispatch(0, &raw_[0]);
   EXPECT_EQ(signals_.tracked(), 1u);
@@ -80,7 +80,7 @@ TEST_F(AppSignalsTest, SeesNewTimestamps) {
 TEST_F(AppSignalsTest, ReuseTakesTheTimesFirst) {
   TrackDispatch(0, &raw_[0]);
   Finish(&raw_[0], 30, 40);
-  raw_[0].value = 1;  // re-armed behind our back
+  raw_[0].value = 1;  // set again without our knowledge
   TrackDispatch(1, &raw_[0]);
   EXPECT_TRUE(ops_[0].resolved);
   EXPECT_TRUE(ops_[0].timed);
@@ -95,7 +95,7 @@ TEST_F(AppSignalsTest, OneSignalForTwoPacketsInFlightGivesNoTimes) {
   TrackDispatch(1, &raw_[0]);
   ExpectNoTimes(0);
   Finish(&raw_[0], 30, 40);
-  // Either of them has ended.
+  // It is not known which of the two has ended.
   EXPECT_FALSE(signals_.Poll(1));
   Finish(&raw_[0], 50, 60);
   ExpectNoTimes(1);
@@ -110,14 +110,14 @@ TEST_F(AppSignalsTest, AThirdOneDoesNotGetTheTimesOfTheFirst) {
   EXPECT_FALSE(signals_.Poll(2));
   Finish(&raw_[0], 70, 80);
   for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
-  // All have ended: the next one has the signal for itself.
+  // All have ended: the next operation is the only one with this signal.
   raw_[0].value = 1;
   TrackDispatch(3, &raw_[0]);
   Finish(&raw_[0], 90, 95);
   ExpectTimes(3, 90, 95);
 }
 
-// The first has ended, the second has not.
+// The first operation has ended, the second has not.
 TEST_F(AppSignalsTest, AThirdOneDoesNotGetTheTimesOfTheSecond) {
   TrackDispatch(0, &raw_[0]);
   TrackDispatch(1, &raw_[0]);
@@ -131,7 +131,7 @@ TEST_F(AppSignalsTest, AThirdOneDoesNotGetTheTimesOfTheSecond) {
   EXPECT_EQ(signals_.tracked(), 0u);
 }
 
-// One signal for three: the value says so, also of those that we do not see.
+// The signal's value counts the operations left, also those that we do not see.
 TEST_F(AppSignalsTest, CountingSignalsGiveTimesToTheLast) {
   raw_[0].value = 4;
   for (uint32_t i = 0; i < 3; ++i) TrackDispatch(i, &raw_[0]);
@@ -144,7 +144,7 @@ TEST_F(AppSignalsTest, CountingSignalsGiveTimesToTheLast) {
   ExpectTimes(3, 50, 60);
 }
 
-// Each one ends before the next is submitted.
+// Each operation ends before the next is submitted.
 TEST_F(AppSignalsTest, CountingSignalsGiveTimesToThoseInSequence) {
   raw_[0].value = 3;
   for (uint32_t i = 0; i < 3; ++i) {
@@ -156,8 +156,8 @@ TEST_F(AppSignalsTest, CountingSignalsGiveTimesToThoseInSequence) {
   ExpectTimes(2, 70, 80);
 }
 
-// The value says that there is one left, and there are two.
-TEST_F(AppSignalsTest, MoreThanASignalIsSetToCount) {
+// According to the value one operation is left, but there are two.
+TEST_F(AppSignalsTest, WithMoreOperationsThanCountedNoneGetsTimes) {
   raw_[0].value = 2;
   for (uint32_t i = 0; i < 3; ++i) TrackDispatch(i, &raw_[0]);
   Finish(&raw_[0], 30, 40);
@@ -167,8 +167,8 @@ TEST_F(AppSignalsTest, MoreThanASignalIsSetToCount) {
   EXPECT_EQ(signals_.tracked(), 0u);
 }
 
-// The application adds one for each operation.
-TEST_F(AppSignalsTest, ASignalThatIsAddedToEndsAtZero) {
+// The application adds one to the value for each operation.
+TEST_F(AppSignalsTest, AnIncrementedSignalEndsAtZero) {
   TrackDispatch(0, &raw_[0]);
   raw_[0].value = 2;
   TrackDispatch(1, &raw_[0]);
@@ -180,7 +180,7 @@ TEST_F(AppSignalsTest, ASignalThatIsAddedToEndsAtZero) {
   EXPECT_EQ(signals_.tracked(), 0u);
 }
 
-TEST_F(AppSignalsTest, SignalsThatAreAddedTo) {
+TEST_F(AppSignalsTest, OperationsOfAnIncrementedSignalGetNoTimes) {
   TrackDispatch(0, &raw_[0]);
   raw_[0].value = 2;
   TrackDispatch(1, &raw_[0]);
@@ -198,13 +198,13 @@ TEST_F(AppSignalsTest, SignalsThatAreAddedTo) {
   ExpectTimes(3, 90, 95);
 }
 
-TEST_F(AppSignalsTest, ASignalThatIsArmedAnewIsForTheNext) {
+TEST_F(AppSignalsTest, ARearmedSignalGivesItsTimesToTheNext) {
   TrackDispatch(0, &raw_[0]);
   TrackDispatch(1, &raw_[0]);
   Finish(&raw_[0], 30, 40);
   EXPECT_FALSE(signals_.Poll(1));
   Finish(&raw_[0], 50, 60);
-  raw_[0].value = 1;  // before anybody has looked
+  raw_[0].value = 1;  // before the earlier operations are polled
   TrackDispatch(2, &raw_[0]);
   Finish(&raw_[0], 70, 80);
   ExpectNoTimes(0);
@@ -212,8 +212,8 @@ TEST_F(AppSignalsTest, ASignalThatIsArmedAnewIsForTheNext) {
   ExpectTimes(2, 70, 80);
 }
 
-// Times that were not taken do not cost the next operation its own.
-TEST_F(AppSignalsTest, AfterOneThatWasNotProfiled) {
+// An operation without times does not deprive the next one of its times.
+TEST_F(AppSignalsTest, AnUnprofiledOperationDoesNotAffectTheNext) {
   TrackDispatch(0, &raw_[0]);
   raw_[0].value = 0;
   EXPECT_FALSE(signals_.Poll(0));
@@ -224,7 +224,7 @@ TEST_F(AppSignalsTest, AfterOneThatWasNotProfiled) {
   ExpectTimes(1, 30, 40);
 }
 
-// A group of two behind one that is in flight.
+// A group of two is submitted while another operation is in flight.
 TEST_F(AppSignalsTest, NoneOfAGroupGetsTheTimesOfOneBefore) {
   TrackDispatch(0, &raw_[0]);
   TrackDispatch(1, &raw_[0], /*group=*/7);
@@ -248,8 +248,8 @@ TEST_F(AppSignalsTest, AGroupCountsAsOne) {
   ExpectTimes(2, 50, 60);
 }
 
-// A barrier, or a dispatch that is not recorded.
-TEST_F(AppSignalsTest, OneThatIsNotFollowedCountsAsWell) {
+// The other operation is a barrier, or a dispatch that is not recorded.
+TEST_F(AppSignalsTest, AnUntrackedOperationCountsAsWell) {
   TrackDispatch(0, &raw_[0]);
   signals_.Reused(ops_[0].signal);
   TrackDispatch(1, &raw_[0]);
@@ -262,8 +262,8 @@ TEST_F(AppSignalsTest, OneThatIsNotFollowedCountsAsWell) {
   ExpectNoTimes(1);
 }
 
-// Another tool adds one to the application's signals, and takes it away later.
-TEST_F(AppSignalsTest, ValuesThatAreNotTheApplicationsSayNothing) {
+// Another tool adds one to the application's signals and subtracts it later.
+TEST_F(AppSignalsTest, ValuesChangedByAnotherToolAreNotUsed) {
   g_hsa.queues_are_the_runtimes = false;
   raw_[0].value = 2;
   TrackDispatch(0, &raw_[0]);
@@ -296,7 +296,7 @@ TEST_F(AppSignalsTest, CopiesEndWithTheValue) {
 
 TEST_F(AppSignalsTest, ARearmedCopySignalHadEnded) {
   TrackCopy(0, &raw_[0]);
-  // Ended, waited for, set to 1 again, and now used for the next copy.
+  // It has ended, was waited for and set to 1 again, and is now used for the next copy.
   FinishCopy(&raw_[0], 500, 700);
   raw_[0].value = 1;
   TrackCopy(1, &raw_[0]);
@@ -308,7 +308,7 @@ TEST_F(AppSignalsTest, ARearmedCopySignalHadEnded) {
   ExpectTimes(1, 800, 900);
 }
 
-// The signal has the times of an earlier copy.
+// The signal still has the times of an earlier copy.
 TEST_F(AppSignalsTest, CopiesInFlightWithOneSignalGetNoTimes) {
   g_copy_time = {500, 700};
   raw_[0].value = 3;
@@ -320,7 +320,7 @@ TEST_F(AppSignalsTest, CopiesInFlightWithOneSignalGetNoTimes) {
   for (uint32_t i = 0; i < 3; ++i) ExpectNoTimes(i);
 }
 
-// Whatever had it before, and whether or not anybody has looked in between.
+// Neither the signal's earlier uses nor polls in between make a difference.
 TEST_F(AppSignalsTest, ARearmedCopySignalThatADispatchHadBefore) {
   raw_[0].start_ts = 30;
   raw_[0].end_ts = 40;

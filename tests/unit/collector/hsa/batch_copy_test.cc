@@ -51,8 +51,8 @@ class BatchCopyTest : public testing::Test {
     ring_ = f_.rings.Mine();
     for (amd_signal_t& signal : signals_) signal.value = 1;
   }
-  // Not a lambda, which would load the attribute to pass it on: AMD's own attributes are
-  // no values of the enumeration.
+  // Not a lambda: it would load the attribute to pass it on, and AMD's own attributes
+  // are not values of the enumeration.
   static hsa_status_t AgentGetInfo(hsa_agent_t, hsa_agent_info_t, void*) {
     return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   }
@@ -116,7 +116,7 @@ TEST_F(BatchCopyTest, EachOperationHasARecordWithItsTimes) {
   EXPECT_EQ(records[0].flags | records[1].flags, 0);
 }
 
-// A record per entry, with the times of the operation.
+// Each entry has a record, with the times of the whole operation.
 TEST_F(BatchCopyTest, EntriesEndTogether) {
   CopyOp broadcast = Linear(40, &signals_[0]);
   broadcast.type = CopyOp::kBroadcast;
@@ -134,7 +134,7 @@ TEST_F(BatchCopyTest, EntriesEndTogether) {
   swap.second_size = 60;
   const std::vector<CopyOp> ops = {broadcast, list, swap};
   copies_.BatchSubmitted(Begin(ops), HSA_STATUS_SUCCESS, &ring_);
-  // Nothing to copy in one of the list's entries.
+  // One entry of the list has nothing to copy.
   EXPECT_EQ(f_.Sum(&rocattach_ring::copies_seen), 7u);
   End(&signals_[0], 1000, 2000);
   End(&signals_[1], 3000, 5000);
@@ -152,7 +152,7 @@ TEST_F(BatchCopyTest, EntriesEndTogether) {
   EXPECT_EQ(records[6].dst_address, reinterpret_cast<uint64_t>(from_));
 }
 
-TEST_F(BatchCopyTest, OfOperationsThatShareASignalOneCannotTellTheTimes) {
+TEST_F(BatchCopyTest, OperationsThatShareASignalGetNoTimes) {
   signals_[0].value = 2;
   const std::vector<CopyOp> ops = {Linear(10, &signals_[0]), Linear(20, &signals_[0])};
   copies_.BatchSubmitted(Begin(ops), HSA_STATUS_SUCCESS, &ring_);
@@ -185,8 +185,8 @@ TEST_F(BatchCopyTest, WithoutASignalThereAreNoTimes) {
   EXPECT_EQ(records[0].bytes, 20u);
 }
 
-// Those behind it are not concerned.
-TEST_F(BatchCopyTest, OneWithoutASignalInFront) {
+// The operations after one without a signal are not affected.
+TEST_F(BatchCopyTest, AnOperationWithoutASignalDoesNotAffectTheNext) {
   const std::vector<CopyOp> ops = {Linear(10, nullptr), Linear(20, &signals_[0]),
                                    Linear(30, nullptr), Linear(40, &signals_[1])};
   copies_.BatchSubmitted(Begin(ops), HSA_STATUS_SUCCESS, &ring_);
@@ -213,7 +213,7 @@ TEST_F(BatchCopyTest, ARefusedBatchWithOneWithoutASignalLeavesNothing) {
   EXPECT_TRUE(AllCopies(f_.memory).empty());
 }
 
-// What finds no room may use a signal that an earlier copy waits for.
+// An operation for which there is no room may use the signal of an earlier copy.
 TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
   signals_[1].value = 2;
   const rocattach_copy before = copies_.Describe(kGpu, kHost, to_, from_, 5, &ring_);
@@ -222,7 +222,7 @@ TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
   OpList others;
   while (f_.tracker.Take(&others) != kNoOp) {
   }
-  // More than there is room for.
+  // More entries than there is room for.
   constexpr uint16_t kEntries = 40;
   std::vector<void*> to(kEntries, to_);
   std::vector<hsa_agent_t> owners(kEntries, kGpu);
@@ -233,8 +233,8 @@ TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
   broadcast.dst_agent_list = owners.data();
   const std::vector<CopyOp> ops = {broadcast, Linear(20, &signals_[1])};
   const Copies::Batch batch = Begin(ops);
-  ASSERT_NE(batch.noted, 0u);
-  ASSERT_LT(batch.noted, kEntries);
+  ASSERT_NE(batch.tracked, 0u);
+  ASSERT_LT(batch.tracked, kEntries);
   copies_.BatchSubmitted(batch, HSA_STATUS_SUCCESS, &ring_);
   EXPECT_EQ(f_.Sum(&rocattach_ring::copies_seen), 42u);
   End(&signals_[0], 1000, 2000);
@@ -250,10 +250,10 @@ TEST_F(BatchCopyTest, AFullTableKeepsTheTimesOfOthersApart) {
     EXPECT_EQ(record.end_ns - record.start_ns, 1000u);
     ++timed;
   }
-  EXPECT_EQ(timed, batch.noted);
+  EXPECT_EQ(timed, batch.tracked);
 }
 
-// What is laid out in another way is counted, and not read.
+// Operations of an unknown layout are counted, and not read.
 TEST_F(BatchCopyTest, AnUnknownLayoutIsCounted) {
   std::vector<CopyOp> ops = {Linear(10, &signals_[0]), Linear(20, &signals_[1]),
                              Linear(30, &signals_[2])};
@@ -266,11 +266,11 @@ TEST_F(BatchCopyTest, AnUnknownLayoutIsCounted) {
   EXPECT_EQ(copies_.KnownOps(ops.data(), 3), 1u);
   EXPECT_EQ(copies_.KnownOps(ops.data(), 0), 0u);
   EXPECT_EQ(copies_.KnownOps(nullptr, 3), 0u);
-  ops[0].dst_agent.handle = 0x300;  // no agent
+  ops[0].dst_agent.handle = 0x300;  // not an agent
   EXPECT_EQ(copies_.KnownOps(ops.data(), 1), 0u);
   ops[0].dst_agent = kGpu;
   EXPECT_EQ(copies_.KnownOps(ops.data(), 1), 1u);
-  ops[0].completion.handle += 8;  // no signal
+  ops[0].completion.handle += 8;  // not a signal
   EXPECT_EQ(copies_.KnownOps(ops.data(), 1), 0u);
   CopyOp broadcast = Linear(10, &signals_[0]);
   broadcast.type = CopyOp::kBroadcast;

@@ -1,4 +1,4 @@
-// The relation of the runtime's system clock to ours, when the thread that looks at both
+// The relation of the runtime's system clock to ours, if the thread that reads both
 // loses its CPU in between.
 #include "userspace/collector/hsa/clock_source.h"
 
@@ -13,10 +13,10 @@ namespace {
 
 constexpr uint64_t kLateNs = 4'000'000;
 
-// How the system clock is read; the runtime's function has no argument for it.
+// Controls readings of the system clock; the runtime's function has no argument for it.
 struct Readings {
-  int late_before = 0;  // so many are made only after this thread had no CPU
-  int late_after = 0;   // so many return only after this thread had no CPU
+  int late_before = 0;  // readings that are taken late because the thread loses its CPU
+  int late_after = 0;   // readings that return late because the thread loses its CPU
   uint64_t ahead_ns = 0;
 };
 Readings& TheReadings() {
@@ -43,7 +43,7 @@ hsa_status_t SystemInfo(hsa_system_info_t attribute, void* value) {
   return HSA_STATUS_SUCCESS;
 }
 
-// What the collector makes of a time of the system domain.
+// The offset that the collector applies to a time of the system domain.
 int64_t OffsetAfter(Readings readings) {
   TheReadings() = readings;
   HsaFunctions hsa = {};

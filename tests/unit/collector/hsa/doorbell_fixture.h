@@ -17,7 +17,7 @@ class DoorbellTest : public testing::Test {
     f_.kernels.Insert(kKernel, 5);
     ring_ = f_.rings.Mine();
   }
-  // One dispatch as an application makes it.
+  // Submits one dispatch as an application does.
   uint64_t Launch(amd_signal_t* completion = nullptr) {
     uint64_t index = gpu_.Reserve();
     gpu_.Write(index, kKernel, completion);

@@ -37,7 +37,7 @@ TEST_F(DoorbellTest, RecordsADispatchWithTimes) {
   EXPECT_EQ(f_.memory.inflight(0)->kind, 0u);
 }
 
-TEST(DoorbellHarvestTest, RingsPublishInBatchesWhatTheGpuHasComeTo) {
+TEST(DoorbellHarvestTest, RingsPublishFinishedDispatchesInBatches) {
   CaptureFixture f;
   f.kernels.Insert(kKernel, 5);
   FakeGpu gpu(64);
@@ -51,7 +51,7 @@ TEST(DoorbellHarvestTest, RingsPublishInBatchesWhatTheGpuHasComeTo) {
   for (int i = 0; i < 15; ++i) launch();
   gpu.Run(10);
   EXPECT_EQ(f.Inflight(), 15);
-  // Finished, but the processor reports its progress late.
+  // It has finished, but the packet processor reports its progress late.
   auto* signal =
       reinterpret_cast<amd_signal_t*>(gpu.packet(10).completion_signal.handle);
   signal->start_ts = gpu.now();
@@ -74,7 +74,7 @@ TEST_F(DoorbellTest, ManyTimesAroundTheQueue) {
   f_.Harvest(&gpu_.queue());
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 200u);
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_untimed), 0u);
-  // One record relates the clocks.
+  // One of the records is the clock relation.
   EXPECT_EQ(f_.Sum(&rocattach_ring::head), 201u);
   EXPECT_EQ(f_.Inflight(), 0);
 }
@@ -106,12 +106,12 @@ TEST_F(DoorbellTest, ALaterProducerWaitsForAnEarlierPacket) {
   EXPECT_EQ(records[0].flags | records[1].flags, 0);
 }
 
-TEST_F(DoorbellTest, TheWorkerForwardsARingWhoseEarlierPacketNobodyRangFor) {
+TEST_F(DoorbellTest, TheWorkerForwardsARingBehindAnUnrungPacket) {
   uint64_t first = gpu_.Reserve();
   uint64_t second = gpu_.Reserve();
   gpu_.Write(second, kKernel);
   f_.doorbell.Ring(&gpu_.queue(), static_cast<int64_t>(second), &ring_);
-  gpu_.Write(first, kKernel);  // and its producer writes the register itself
+  gpu_.Write(first, kKernel);  // its producer writes the doorbell's register itself
   ASSERT_TRUE(gpu_.queue().lock.TryLock());
   f_.doorbell.Serve(&gpu_.queue(), &ring_);
   f_.doorbell.Leave(&gpu_.queue(), &ring_);
@@ -149,8 +149,8 @@ TEST_F(DoorbellTest, RecordingStartsWithTheNextRing) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
 }
 
-// As graphs do: the GPU could not see any of them before.
-TEST_F(DoorbellTest, ThatRingMayBeForSeveralPackets) {
+// Graphs ring once for several packets. The GPU could not see any of them before.
+TEST_F(DoorbellTest, TheFirstRingMayBeForSeveralPackets) {
   uint64_t index = 0;
   const auto launch_unrung = [&](int packets) {
     for (int i = 0; i < packets; ++i) {
@@ -178,8 +178,8 @@ TEST_F(DoorbellTest, ThatRingMayBeForSeveralPackets) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 0u);
 }
 
-// What the GPU has run without any ring through us was before.
-TEST_F(DoorbellTest, PacketsThatRanBeforeThatRingAreNotRecorded) {
+// Packets that the GPU has run without a ring through us are from before the recording.
+TEST_F(DoorbellTest, PacketsThatRanBeforeTheFirstRingAreNotRecorded) {
   for (int i = 0; i < 3; ++i) gpu_.Write(gpu_.Reserve(), kKernel);
   gpu_.RunUnrung();
   const uint64_t index = gpu_.Reserve();
@@ -223,7 +223,7 @@ TEST_F(DoorbellTest, ABarrierThatTakesTheSignalOverTakesTheTimesFirst) {
   signal.value = 1;
   uint64_t barrier = gpu_.Reserve();
   gpu_.WriteBarrier(barrier, &signal);
-  // Not harvested in between: look at the tracking itself.
+  // Nothing is harvested in between: this checks the tracking itself.
   AqlPacket takes_over = {};
   takes_over.any.header = HSA_PACKET_TYPE_BARRIER_AND;
   takes_over.words[7] = reinterpret_cast<uint64_t>(&signal);
@@ -251,13 +251,13 @@ TEST_F(DoorbellTest, AFullTablePublishesWithoutTimes) {
   EXPECT_EQ(gpu.Run(), 200u);
   f_.Harvest(&gpu.queue());
   EXPECT_EQ(f_.Inflight(), 0);
-  // seen = published + dropped, the clock's record apart.
+  // seen = published + dropped, not counting the clock relation.
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 200u);
   EXPECT_EQ(f_.Sum(&rocattach_ring::head) + f_.Sum(&rocattach_ring::dropped), 201u);
 }
 
-// The clock's record finds no room either, and is no lost dispatch.
-TEST_F(DoorbellTest, AFullRingCountsLostDispatchesAndNothingElseAsSuch) {
+// The clock relation does not fit either, and does not count as a lost dispatch.
+TEST_F(DoorbellTest, AFullRingCountsOnlyDispatchesAsLostDispatches) {
   rocattach_clock other = {};
   other.kind = ROCATTACH_RECORD_CLOCK;
   while (ring_.Push(&other)) {
@@ -347,7 +347,7 @@ TEST_F(DoorbellTest, WithoutSignalsOfOurOwnDispatchesAreUntimed) {
   EXPECT_EQ(AllDispatches(f_.memory).size(), 1u);
 }
 
-TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByWhoeverHasIt) {
+TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByTheHolder) {
   Queue& q = gpu_.queue();
   ASSERT_TRUE(q.lock.TryLock());
   Launch();
@@ -360,7 +360,7 @@ TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByWhoeverHasIt) {
 TEST_F(DoorbellTest, ARingThatWasRaisedBeforeTheLockWasTakenIsServed) {
   Queue& q = gpu_.queue();
   gpu_.Write(gpu_.Reserve(), kKernel);
-  q.rung = 1;  // the first step of a ring, whose next one finds the lock taken
+  q.rung = 1;  // the first step of a ring; its next step finds the lock taken
   ASSERT_TRUE(q.lock.TryLock());
   f_.doorbell.Leave(&q, &ring_);
   EXPECT_EQ(gpu_.rings(), std::vector<uint64_t>{0});
@@ -368,7 +368,7 @@ TEST_F(DoorbellTest, ARingThatWasRaisedBeforeTheLockWasTakenIsServed) {
   EXPECT_EQ(q.looked, 1u);
 }
 
-TEST_F(DoorbellTest, ARingBesideTheEndOfRecordingIsForwarded) {
+TEST_F(DoorbellTest, ARingDuringTheEndOfRecordingIsForwarded) {
   Queue& q = gpu_.queue();
   uint64_t first = gpu_.Reserve();
   uint64_t second = gpu_.Reserve();
@@ -389,7 +389,7 @@ TEST_F(DoorbellTest, AQueueThatIsGoneIsNotServed) {
   ++q.rung;
   q.closing = true;
   amd_queue_t* const amd = q.amd;
-  q.amd = reinterpret_cast<amd_queue_t*>(uintptr_t{64});  // not to be looked at
+  q.amd = reinterpret_cast<amd_queue_t*>(uintptr_t{64});  // must not be read
   f_.doorbell.Leave(&q, &ring_);
   EXPECT_TRUE(gpu_.rings().empty());
   EXPECT_TRUE(q.lock.TryLock());
@@ -397,8 +397,8 @@ TEST_F(DoorbellTest, AQueueThatIsGoneIsNotServed) {
   q.amd = amd;
 }
 
-// A producer that waits for each of its packets: a ring that is lost is lost for good.
-// The other thread takes the lock for purposes of its own.
+// The producer waits for each of its packets, so it would hang after a lost ring. The
+// other thread takes the lock for other purposes.
 TEST(DoorbellRaceTest, NoRingIsLostToAThreadThatOnlyHoldsTheLock) {
   constexpr uint64_t kRounds = 200'000;
   CaptureFixture f;
@@ -429,8 +429,8 @@ TEST(DoorbellRaceTest, NoRingIsLostToAThreadThatOnlyHoldsTheLock) {
   EXPECT_EQ(lost, 0u);
 }
 
-// Producers on one queue, the worker, and a processor that runs along: no packet lost,
-// run twice, or run before it was captured.
+// Producers on one queue, the worker, and a packet processor run at the same time: no
+// packet is lost, run twice, or run before it was captured.
 class DoorbellStressTest : public testing::TestWithParam<int> {};
 
 TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
@@ -445,15 +445,16 @@ TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
   FakeGpu gpu(64);
   gpu.queue().many_producers = kThreads > 1;
   std::atomic<int> running = kThreads;
+  std::atomic<bool> given_up = false;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       RingHandle ring = f.rings.Mine();
       for (int i = 0; i < kEach; ++i) {
         uint64_t index = gpu.Reserve();
-        while (index -
-                   LoadAcquire(const_cast<uint64_t*>(&gpu.amd().read_dispatch_id)) >=
-               64) {
+        while (!given_up && index - LoadAcquire(const_cast<uint64_t*>(
+                                        &gpu.amd().read_dispatch_id)) >=
+                                64) {
           std::this_thread::yield();
         }
         gpu.Write(index, kKernel);
@@ -464,15 +465,23 @@ TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
   }
   uint64_t ran = 0;
   RingHandle own = f.rings.Mine();
-  while (running != 0 || ran < static_cast<uint64_t>(kThreads) * kEach) {
+  constexpr uint64_t kPatienceNs = 60'000'000'000;
+  uint64_t patient_until = BootNs() + kPatienceNs;
+  while ((running != 0 || ran < static_cast<uint64_t>(kThreads) * kEach) && !given_up) {
     if (gpu.queue().lock.TryLock()) {
       f.doorbell.Serve(&gpu.queue(), &own);
       f.doorbell.Leave(&gpu.queue(), &own);
     }
     const uint64_t n = gpu.Run();
     ran += n;
-    if (n == 0) std::this_thread::yield();
+    if (n != 0) {
+      patient_until = BootNs() + kPatienceNs;
+      continue;
+    }
+    std::this_thread::yield();
+    if (BootNs() > patient_until) given_up = true;
   }
+  EXPECT_FALSE(given_up) << "no packet came after the first " << ran;
   for (auto& thread : threads) thread.join();
   f.Harvest(&gpu.queue());
   EXPECT_EQ(ran, static_cast<uint64_t>(kThreads) * kEach);
@@ -487,7 +496,7 @@ TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
   EXPECT_EQ(f.Sum(&rocattach_ring::dropped), 0u);
   EXPECT_EQ(f.Inflight(), 0);
   const std::vector<uint64_t>& rings = gpu.rings();
-  // Several producers may be overtaken between their unlock and their ring.
+  // One of several producers may overtake another between its unlock and its ring.
   if (kThreads == 1) {
     EXPECT_TRUE(std::is_sorted(rings.begin(), rings.end()));
   }
@@ -561,14 +570,14 @@ TEST_F(DoorbellTest, ADispatchInAmdsFormatMayHaveItsOwnSignal) {
   EXPECT_EQ(signal.value, 0);
 }
 
-TEST_F(DoorbellTest, AGridThatDoesNotFitIsTheLargest) {
+TEST_F(DoorbellTest, AGridSizeThatOverflowsIsClamped) {
   AqlPacket packet = ExtDispatch();
   packet.ext_dispatch.clusters_x = UINT32_MAX;
   EXPECT_EQ(AsDispatch(packet.ext_dispatch).grid_size_x, UINT32_MAX);
 }
 
-// Where the packet processor takes a signal's event from another ring, one of ours would
-// never be signalled: what has no signal is recorded without times.
+// If the packet processor takes a signal's event from another ring, a signal of ours
+// would never be signalled: packets without a signal are recorded without times.
 TEST_F(DoorbellTest, QueuesWithMetadataGetNoSignalsOfOurs) {
   gpu_.queue().has_metadata = true;
   const uint64_t index = gpu_.Reserve();
@@ -597,7 +606,7 @@ TEST_F(DoorbellTest, RecordsFromARingInDeviceMemory) {
   EXPECT_EQ(f_.Inflight(), 0);
 }
 
-// Work that a packet does not describe is told, and the packet runs.
+// Work that a packet does not describe is counted as unseen, and the packet runs.
 TEST_F(DoorbellTest, PacketsThatRunOtherPacketsAreCounted) {
   AqlPacket unknown_type = {};
   unknown_type.any.header = 9;
@@ -612,7 +621,7 @@ TEST_F(DoorbellTest, PacketsThatRunOtherPacketsAreCounted) {
     EXPECT_EQ(gpu_.Run(), 1u);
     EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), ++count);
   }
-  // These run no kernel.
+  // These packets run no kernel.
   for (int i = 0; i < 2; ++i) {
     const uint64_t index = gpu_.Reserve();
     if (i == 0) {

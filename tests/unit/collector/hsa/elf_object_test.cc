@@ -45,7 +45,7 @@ TEST(ElfObjectTest, FindsFunctionsThatTheObjectDefines) {
   EXPECT_LT(libc.Function("getppid").bytes, 4096u);
 }
 
-// What an object only uses is not found there.
+// Symbols that an object only uses are not found in it.
 TEST(ElfObjectTest, UndefinedSymbolsAreNotFound) {
   ElfObject stdcxx;
   ASSERT_TRUE(ElfObject::Find(dlsym(RTLD_DEFAULT, "__cxa_throw"), &stdcxx));

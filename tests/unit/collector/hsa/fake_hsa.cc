@@ -5,7 +5,7 @@
 namespace rocattach::collector {
 namespace {
 
-// Doorbell handle -> GPU, for the functions that the runtime's table would hold.
+// Maps a doorbell's handle to its GPU, for the functions of the runtime's table.
 std::map<uint64_t, FakeGpu*>& Gpus() {
   static auto* gpus = new std::map<uint64_t, FakeGpu*>;
   return *gpus;
@@ -76,7 +76,7 @@ void FakeGpu::Write(uint64_t index, uint64_t kernel, amd_signal_t* completion) {
   p.private_segment_size = 32;
   p.kernel_object = kernel;
   p.completion_signal.handle = reinterpret_cast<uint64_t>(completion);
-  // Both at once, as HIP writes them: other producers' rings read them meanwhile.
+  // Header and setup at once, as HIP writes them: other producers' rings may read them.
   __atomic_store_n(&reinterpret_cast<AqlPacket&>(p).first, header | kSetup << 16,
                    __ATOMIC_RELEASE);
 }

@@ -1,4 +1,4 @@
-// A queue, a packet processor and the few runtime functions that capturing needs.
+// A queue, a packet processor and the few runtime functions that capture needs.
 #ifndef ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_FAKE_HSA_H_
 #define ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_FAKE_HSA_H_
 
@@ -17,12 +17,12 @@
 
 namespace rocattach::collector {
 
-// Runtime functions: doorbells go to the FakeGpu of the queue, one tick is one
+// Runtime functions: a doorbell rings the FakeGpu of its queue, one tick is one
 // nanosecond, profiling can be switched on.
 HsaFunctions FakeHsaFunctions();
 
-// One queue and what stands behind its doorbell. Packets run only when the test says
-// so.
+// One queue and the GPU behind its doorbell. Packets run only when the test runs
+// them.
 class FakeGpu {
  public:
   explicit FakeGpu(uint32_t packets);
@@ -33,21 +33,21 @@ class FakeGpu {
     return packets_[index % packets_.size()];
   }
 
-  // Producer: reserves a packet; makes it a valid dispatch of `kernel`.
+  // Producer: Reserve() reserves a packet, Write() makes it a dispatch of `kernel`.
   uint64_t Reserve() { return __atomic_fetch_add(&write_index(), 1, __ATOMIC_SEQ_CST); }
   void Write(uint64_t index, uint64_t kernel, amd_signal_t* completion = nullptr);
-  // Whether a dispatch begins when all before it have ended.
+  // True if a dispatch begins only when all before it have ended.
   void set_barriers(bool barriers) { barriers_ = barriers; }
   void WriteBarrier(uint64_t index, amd_signal_t* completion = nullptr);
-  // Any packet, whose header is written last.
+  // Writes any packet, its header last.
   void WritePacket(uint64_t index, AqlPacket packet);
 
-  // Runs what is valid, rung for, and below `limit`. Returns how many packets.
+  // Runs packets that are valid, rung for, and below `limit`. Returns their number.
   uint64_t Run(uint64_t limit = UINT64_MAX);
-  // Runs packets whether or not anybody rang.
+  // Runs valid packets whether or not they have been rung for.
   uint64_t RunUnrung();
 
-  // Every value that reached the doorbell; while nobody rings.
+  // All values that reached the doorbell. Must not be called while a thread rings.
   const std::vector<uint64_t>& rings() const { return rings_; }
   void Rung(uint64_t value);
   uint64_t now() const { return clock_; }
@@ -61,7 +61,7 @@ class FakeGpu {
   std::vector<hsa_kernel_dispatch_packet_t> packets_;
   std::mutex rings_mutex_;
   std::vector<uint64_t> rings_;
-  std::atomic<uint64_t> rung_ = 0;  // packets below may run
+  std::atomic<uint64_t> rung_ = 0;  // packets below this index may run
   bool barriers_ = false;
   uint64_t clock_ = 10'000'000;
   Queue queue_;

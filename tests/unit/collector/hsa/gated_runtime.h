@@ -1,5 +1,5 @@
-// The process's gate for doorbells and copies, above a profiler and a runtime that are
-// made of a few fakes.
+// The process's gate for doorbells and copies, above a fake profiler and a fake runtime
+// of a few functions.
 #ifndef ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_GATED_RUNTIME_H_
 #define ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_GATED_RUNTIME_H_
 
@@ -17,11 +17,11 @@ namespace rocattach::collector {
 
 inline constexpr uint64_t kDoorbell = 0x1000;
 
-// What stands below the gate.
+// The profiler and the runtime below the gate.
 struct FakeRuntime {
   std::atomic<int> stores{0}, copies{0}, inits{0}, shut_downs{0};
-  std::atomic<bool> stay{false};       // a ring stays in the profiler
-  std::atomic<bool> no_thread{false};  // the runtime's thread runs nothing
+  std::atomic<bool> stay{false};       // a ring stays inside the profiler
+  std::atomic<bool> no_thread{false};  // the runtime's thread runs no handlers
   std::vector<std::thread> threads;
 };
 inline FakeRuntime* g_runtime = nullptr;
@@ -42,15 +42,15 @@ inline hsa_status_t CreateQueueBelow(hsa_agent_t, uint32_t, hsa_queue_type32_t,
   return HSA_STATUS_SUCCESS;
 }
 
-// A signal of the runtime, for whoever wants one.
+// Creates a signal of the runtime; all of them have the same handle.
 inline hsa_status_t CreateSignalBelow(hsa_signal_value_t, uint32_t, const hsa_agent_t*,
                                       hsa_signal_t* signal) {
   signal->handle = 0x3000;
   return HSA_STATUS_SUCCESS;
 }
 
-// The tables as the profiler presents them, with the gate above it. The gate is one for
-// the process, as the functions in a table get no object.
+// The tables as the profiler presents them, with the gate above it. The process has one
+// gate, because functions in a table have no argument for an object.
 class GatedRuntime : public testing::Test {
  protected:
   void SetUp() override {

@@ -9,7 +9,7 @@
 namespace rocattach::collector {
 namespace {
 
-// What the hardware queue behind an intercept queue received.
+// Packets received by the hardware queue behind an intercept queue.
 std::vector<hsa_kernel_dispatch_packet_t>& Written() {
   static auto* written = new std::vector<hsa_kernel_dispatch_packet_t>;
   return *written;
@@ -48,7 +48,7 @@ TEST_F(InterceptTest, GivesCopiesASignal) {
   ASSERT_EQ(Written().size(), 3u);
   EXPECT_NE(Written()[0].completion_signal.handle, 0u);
   EXPECT_EQ(Written()[1].completion_signal.handle, 0u);
-  EXPECT_EQ(packets[0].completion_signal.handle, 0u);  // the application's stay
+  EXPECT_EQ(packets[0].completion_signal.handle, 0u);  // the application's is kept
   EXPECT_EQ(f_.Inflight(), 2);
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 2u);
 }
@@ -62,7 +62,7 @@ TEST_F(InterceptTest, PassesOnWhileNotRecording) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 0u);
 }
 
-// A consumer that keeps at most `kSize` packets: what old runtimes assert on.
+// A consumer that keeps at most `kSize` packets: old runtimes assert this limit.
 TEST_F(InterceptTest, BoundedQueuesNeverOverflow) {
   intercept_.Init(&f_.capture, &f_.hsa, /*bounded=*/true);
   constexpr size_t kSize = 64;

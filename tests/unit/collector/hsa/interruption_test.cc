@@ -1,4 +1,4 @@
-// What passes while the collector has stopped by itself, because nothing drains.
+// Packets that pass while the collector has stopped by itself, because nothing drains.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class InterruptionTest : public DoorbellTest {
     gpu_.Write(index, kKernel);
     return index;
   }
-  // As the hook does while nothing is recorded.
+  // Rings for packets as the hook does while nothing is recorded.
   void Pass(int packets) {
     for (int i = 0; i < packets; ++i) {
       f_.doorbell.RingIdle(&gpu_.queue(), static_cast<int64_t>(Write()),
@@ -47,7 +47,7 @@ class InterruptionTest : public DoorbellTest {
   HsaRecording recording_;
 };
 
-TEST_F(InterruptionTest, WhatHasPassedIsCountedWithTheNextRing) {
+TEST_F(InterruptionTest, PassedPacketsAreCountedWithTheNextRing) {
   Launch();
   Interrupt(true);
   Pass(3);
@@ -57,7 +57,7 @@ TEST_F(InterruptionTest, WhatHasPassedIsCountedWithTheNextRing) {
   EXPECT_EQ(Unseen(), 3u);
 }
 
-TEST_F(InterruptionTest, WhatHasPassedIsCountedOnce) {
+TEST_F(InterruptionTest, PassedPacketsAreCountedOnce) {
   Launch();
   Interrupt(true);
   Pass(3);
@@ -73,8 +73,8 @@ TEST_F(InterruptionTest, WhatHasPassedIsCountedOnce) {
   EXPECT_EQ(Unseen(), 3u);
 }
 
-// Nobody was there to record it.
-TEST_F(InterruptionTest, WhatPassedBeforeAnotherServiceTookOverIsNotCounted) {
+// At that time no service was there to record them.
+TEST_F(InterruptionTest, PacketsPassedBeforeATakeoverAreNotCounted) {
   Launch();
   Interrupt(true);
   Pass(3);
@@ -85,8 +85,8 @@ TEST_F(InterruptionTest, WhatPassedBeforeAnotherServiceTookOverIsNotCounted) {
   EXPECT_EQ(Unseen(), 0u);
 }
 
-// While an operation depends on a signal of the application.
-TEST_F(InterruptionTest, WhatPassesWhileSignalsAreWatchedIsCounted) {
+// An operation depends on a signal of the application.
+TEST_F(InterruptionTest, PacketsPassedWhileSignalsAreWatchedAreCounted) {
   f_.capture.Init(&f_.tracker, &f_.kernels, &process_);
   Interrupt(true);
   f_.doorbell.Watch(&gpu_.queue(), static_cast<int64_t>(Write()), &ring_);
@@ -94,8 +94,8 @@ TEST_F(InterruptionTest, WhatPassesWhileSignalsAreWatchedIsCounted) {
   EXPECT_EQ(Unseen(), 1u);
 }
 
-// What nobody wants is not missed.
-TEST_F(InterruptionTest, WhatPassesOtherwiseIsNotCounted) {
+// Packets that nobody asked to record are not missing.
+TEST_F(InterruptionTest, PacketsPassedWithoutAnInterruptionAreNotCounted) {
   Launch();
   Pass(3);
   Launch();

@@ -1,6 +1,6 @@
 // Late attach: one of the program's threads arms the collector while others call the
-// runtime. And another tool puts the runtime's tables back as they were before it came,
-// so that our functions are gone from them for a while.
+// runtime. Also, another tool puts the runtime's tables back as they were before it
+// came, so that our functions are missing from them for a while.
 #include "userspace/collector/hsa/live_entry.h"
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/await.h"
 #include "tests/unit/collector/hsa/fake_hsa.h"
 #include "tests/unit/collector/hsa/table_runtime/table_runtime.h"
 #include "userspace/collector/hsa/backend.h"
@@ -26,10 +27,10 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint64_t kKernel = 0x7f0000001000;
-constexpr uint64_t kOldKernel = 0x7f0000002000;  // of an executable that is gone
+constexpr uint64_t kOldKernel = 0x7f0000002000;  // its executable has been destroyed
 constexpr hsa_agent_t kGpu = {7};
 
-// AMD's own attributes are no values of the enumerations, and must not be loaded as such.
+// AMD's own attributes are not values of the enumerations: never load them as such.
 template <typename Attribute>
 uint32_t Number(const Attribute& attribute) {
   uint32_t number;
@@ -38,7 +39,7 @@ uint32_t Number(const Attribute& attribute) {
   return number;
 }
 
-// What the runtime says of itself.
+// State of the fake runtime.
 struct {
   bool open, knows_pool;
 } runtime_state;
@@ -65,8 +66,8 @@ hsa_status_t PointerInfo(const void* pointer, hsa_amd_pointer_info_t* info,
   return HSA_STATUS_SUCCESS;
 }
 
-// What happens while the collector is being armed, and then, once it has read an
-// executable's kernels.
+// Called while the collector is being armed, and after it has read an executable's
+// kernels.
 std::function<void()> while_arming, after_kernels;
 
 hsa_status_t IterateAgents(hsa_status_t (*visit)(hsa_agent_t, void*), void* data) {
@@ -112,7 +113,7 @@ hsa_status_t SymbolInfo(hsa_executable_symbol_t, hsa_executable_symbol_info_t at
   return HSA_STATUS_SUCCESS;
 }
 
-// How often each profiling switch was set.
+// Number of times that each profiling switch was set.
 struct {
   int queues, copies;
 } profiling;
@@ -165,7 +166,8 @@ class LiveEntryTest : public testing::Test {
     if (armed_) Arm();
   }
   void TearDown() override {
-    while (g_process.worker.running()) sched_yield();
+    testing_support::Await([] { return !g_process.worker.running(); },
+                           "the end of the worker");
     g_process.rings.Forget();
     g_process.memory.Discard();
   }
@@ -188,8 +190,8 @@ class LiveEntryTest : public testing::Test {
   void Set(uint32_t slot, F* function) {
     core()->slots[slot] = reinterpret_cast<void*>(function);
   }
-  // As a tool does that has saved them before it came. Entries that nobody replaces are
-  // fakes.
+  // Restores the tables like a tool that saved them before it came. Entries not set
+  // below are fakes.
   void PutTablesBack() {
     for (ApiTable* table : {core(), runtime_.root().amd_ext}) {
       const uint32_t entries = (table->version.minor_id - 16) / 8;
@@ -212,7 +214,7 @@ class LiveEntryTest : public testing::Test {
     amd->slots[slots_.at("profiling_convert_tick_to_system_domain")] =
         reinterpret_cast<void*>(FakeHsaFunctions().convert_tick);
   }
-  // The rounds of our thread in which it finds the tables, and stores ours again.
+  // Runs rounds of the worker: it finds the tables changed and stores our functions.
   void Rounds(int count = 3) {
     for (int i = 0; i < count; ++i) {
       g_hsa.Tick(&ring_);
@@ -220,7 +222,7 @@ class LiveEntryTest : public testing::Test {
     }
   }
 
-  // As the application, through the table.
+  // Rings as the application does, through the table.
   void Ring(const amd_queue_t& queue, uint64_t index) {
     reinterpret_cast<decltype(&hsa_signal_store_relaxed)>(
         entry(kCoreSignalStoreRelaxed))(queue.hsa_queue.doorbell_signal,
@@ -255,7 +257,7 @@ class LiveEntryTest : public testing::Test {
   }
   uint64_t Unseen() const { return Sum(&rocattach_ring::packets_unseen); }
 
-  bool armed_ = true;  // by SetUp
+  bool armed_ = true;  // SetUp() arms the collector
   const TableRuntime runtime_{"752"}, other_{"744"};
   std::map<std::string, uint32_t> slots_;
   std::vector<amd_signal_t> pool_;
@@ -309,7 +311,7 @@ TEST_F(LiveEntryTest, AQueueThatIsDestroyedUnseenIsNotRead) {
   EXPECT_EQ(Unseen(), 1u) << "what else it was given is not known";
 }
 
-// It has the runtime's functions from before our attach.
+// The other tool calls the runtime's functions as they were before our attach.
 TEST_F(LiveEntryTest, AQueueThatAnotherToolDestroysUnseenIsNotRead) {
   MappedQueue queue;
   Queue* q = Track(queue.get());
@@ -326,16 +328,16 @@ TEST_F(LiveEntryTest, AQueueThatAnotherToolDestroysUnseenIsNotRead) {
 }
 
 int64_t last_store = -1;
-void NoteStore(hsa_signal_t, hsa_signal_value_t value) {
+void RecordStore(hsa_signal_t, hsa_signal_value_t value) {
   last_store = value;
 }
 
-// Afterwards the other producer rings without us, and for less.
+// After the end the other producer rings without us, and only for an earlier packet.
 TEST_F(LiveEntryTest, ARingThatWaitsAtTheEndOfTheProcessIsPassedOn) {
   FakeGpu gpu(16);
   Track(&gpu.amd());
-  g_hsa.functions.signal_store_screlease = &NoteStore;
-  gpu.Reserve();  // and not written yet
+  g_hsa.functions.signal_store_screlease = &RecordStore;
+  gpu.Reserve();  // not written yet
   const uint64_t second = gpu.Reserve();
   gpu.Write(second, kKernel);
   Ring(gpu.amd(), second);
@@ -344,7 +346,7 @@ TEST_F(LiveEntryTest, ARingThatWaitsAtTheEndOfTheProcessIsPassedOn) {
   EXPECT_EQ(last_store, static_cast<int64_t>(second));
 }
 
-TEST_F(LiveEntryTest, NothingIsReadAtTheEndOfTheProcessEither) {
+TEST_F(LiveEntryTest, AQueueDestroyedUnseenIsNotReadAtTheEndOfTheProcess) {
   MappedQueue queue;
   Track(queue.get());
   Ring(*queue.get(), 0);
@@ -361,7 +363,7 @@ TEST_F(LiveEntryTest, AQueueIsTrackedAgainWhenItIsUsed) {
   Launch(&gpu);
   PutTablesBack();
   Rounds(1);
-  for (int i = 0; i < 3; ++i) Launch(&gpu);  // past us
+  for (int i = 0; i < 3; ++i) Launch(&gpu);  // without our functions
   Rounds();
   EXPECT_TRUE(q->lost);
   EXPECT_EQ(Unseen(), 0u);
@@ -387,7 +389,7 @@ TEST_F(LiveEntryTest, AnotherQueueAtTheSameAddressIsNotTakenForIt) {
   EXPECT_EQ(Unseen(), 1u);
 }
 
-// It may have been destroyed, and its memory belong to another one.
+// The signal may have been destroyed, and its memory may belong to another one.
 TEST_F(LiveEntryTest, SignalsOfTheApplicationAreNotReadAfterwards) {
   FakeGpu gpu(16);
   Track(&gpu.amd());
@@ -424,7 +426,7 @@ TEST_F(LiveEntryTest, KernelsAreReadAgain) {
   EXPECT_EQ(h.kernels.Find(kOldKernel), 0u);
 }
 
-// Those that the tool had not replaced are ours still.
+// Functions that the tool had not replaced are still ours.
 TEST_F(LiveEntryTest, OurOwnFunctionsAreNotTakenForTheRuntimes) {
   const HsaFunctions before = g_hsa.functions;
   void* ours = entry(kCoreQueueDestroy);
@@ -439,7 +441,7 @@ TEST_F(LiveEntryTest, OurOwnFunctionsAreNotTakenForTheRuntimes) {
   EXPECT_EQ(g_hsa.functions.memory_free, before.memory_free);
 }
 
-// Its function may call ours.
+// The tool's function may call ours.
 TEST_F(LiveEntryTest, AToolAboveUsStaysThere) {
   const HsaFunctions before = g_hsa.functions;
   PutTablesBack();
@@ -450,7 +452,7 @@ TEST_F(LiveEntryTest, AToolAboveUsStaysThere) {
   EXPECT_EQ(g_hsa.functions.memory_free, before.memory_free);
 }
 
-// The tool may have switched them off. A copy would get the times of one before it.
+// The tool may have switched times off; a copy would get those of an earlier one.
 TEST_F(LiveEntryTest, TimesAreSwitchedOnAgain) {
   FakeGpu gpu(16);
   Track(&gpu.amd());
@@ -460,7 +462,7 @@ TEST_F(LiveEntryTest, TimesAreSwitchedOnAgain) {
   };
   Launch(&gpu);
   copy(&signals[0]);
-  EXPECT_EQ(profiling.queues, 0);  // as it was tracked
+  EXPECT_EQ(profiling.queues, 0);  // Track() was told that they are on
   EXPECT_EQ(profiling.copies, 1);
   PutTablesBack();
   Rounds();
@@ -470,7 +472,7 @@ TEST_F(LiveEntryTest, TimesAreSwitchedOnAgain) {
   EXPECT_EQ(profiling.copies, 2);
 }
 
-// What the descriptors say then may be anything.
+// After a failure the descriptors may contain anything.
 TEST_F(LiveEntryTest, QueuesOfABatchThatFailedAreNotFollowed) {
   ApiTable* amd = runtime_.root().amd_ext;
   QueueDescriptor descriptors[2] = {};
@@ -483,7 +485,7 @@ TEST_F(LiveEntryTest, QueuesOfABatchThatFailedAreNotFollowed) {
   EXPECT_EQ(create(kGpu, descriptors, 2), HSA_STATUS_ERROR_OUT_OF_RESOURCES);
 }
 
-// The memory of our signals is gone as well.
+// The memory of our signals is gone, too.
 TEST_F(LiveEntryTest, ARuntimeThatWasStartedAgainUnseenIsForgotten) {
   FakeGpu gpu(16);
   Queue* q = Track(&gpu.amd());
@@ -497,7 +499,7 @@ TEST_F(LiveEntryTest, ARuntimeThatWasStartedAgainUnseenIsForgotten) {
   EXPECT_NE(entry(kCoreQueueCreate), runtime_.function());
 }
 
-// The first call of the program arms the collector.
+// In these tests the program's first call arms the collector.
 class ArmingTest : public LiveEntryTest {
  protected:
   ArmingTest() { armed_ = false; }
@@ -509,8 +511,8 @@ class ArmingTest : public LiveEntryTest {
     stat >> number >> name >> state;
     return state == 'S';
   }
-  // Two threads reserve a packet, the second one while the first one is arming, which
-  // ends when `goes_on` returns true.
+  // Two threads reserve a packet, the second one while the first is arming. Arming ends
+  // when `goes_on` returns true.
   void ReserveTwice(const std::function<bool(pid_t other)>& goes_on) {
     FakeGpu first(16), second(16);
     std::thread other;
@@ -520,14 +522,15 @@ class ArmingTest : public LiveEntryTest {
         tid = gettid();
         Reserve(&second);
       });
-      while (tid == 0 || !goes_on(tid)) sched_yield();
+      testing_support::Await([&] { return tid != 0 && goes_on(tid); },
+                             "the other thread to wait or to reserve a packet");
     };
     Reserve(&first);
     other.join();
     EXPECT_EQ(g_process.phase, kPhaseArmed);
     EXPECT_EQ(reserved.unarmed + reserved.armed, 2);
   }
-  // One thread reserves a packet, and goes on arming until another one has made a call.
+  // One thread reserves a packet and keeps arming until another one has made a call.
   void ArmDuring(const std::function<void()>& call,
                  std::function<void()>* step = &while_arming) {
     std::thread other;
@@ -537,7 +540,8 @@ class ArmingTest : public LiveEntryTest {
         call();
         returned = true;
       });
-      while (!returned) sched_yield();
+      testing_support::Await([&] { return returned.load(); },
+                             "the other thread's call to return");
     };
     FakeGpu gpu(16);
     Reserve(&gpu);
@@ -546,16 +550,16 @@ class ArmingTest : public LiveEntryTest {
   }
 };
 
-// Either the other one waits, or it counts.
-TEST_F(ArmingTest, NothingPassesUncountedMeanwhile) {
+// The other thread either waits, or its packet is counted.
+TEST_F(ArmingTest, NoPacketPassesUncountedDuringArming) {
   ReserveTwice([](pid_t other) {
     return IsAsleep(other) || reserved.unarmed + reserved.armed != 0;
   });
   EXPECT_EQ(static_cast<int>(Unseen()), reserved.unarmed);
 }
 
-// The thread that arms may wait for something that the other one has.
-TEST_F(ArmingTest, NobodyWaitsForEverToCreateAQueue) {
+// The arming thread may wait for something that the other thread holds.
+TEST_F(ArmingTest, CreatingAQueueDoesNotWaitForEver) {
   ArmDuring([this] {
     hsa_queue_t* queue = nullptr;
     reinterpret_cast<decltype(&hsa_queue_create)>(entry(kCoreQueueCreate))(
@@ -563,7 +567,7 @@ TEST_F(ArmingTest, NobodyWaitsForEverToCreateAQueue) {
   });
 }
 
-TEST_F(ArmingTest, ACopyThatDoesNotWaitAnyLongerCounts) {
+TEST_F(ArmingTest, ACopyThatStopsWaitingIsCounted) {
   ArmDuring([this] {
     char from = 1, to = 0;
     reinterpret_cast<decltype(&hsa_memory_copy)>(entry(kCoreMemoryCopy))(&to, &from, 1);
@@ -584,13 +588,13 @@ TEST_F(ArmingTest, KernelsThatAreLoadedMeanwhileAreReadAfterwards) {
   EXPECT_FALSE(g_hsa.live.KernelsAreLost());
 }
 
-// The thread that arms may wait for something that the other one has.
-TEST_F(ArmingTest, NobodyWaitsForEver) {
+// The arming thread may wait for something that the other thread holds.
+TEST_F(ArmingTest, ReservingAPacketDoesNotWaitForEver) {
   ReserveTwice([](pid_t) { return reserved.unarmed != 0; });
   EXPECT_EQ(Unseen(), 1u);
 }
 
-// What is called while it arms may be another tool's, which calls the runtime.
+// Functions called during arming may be another tool's, which call the runtime.
 TEST_F(ArmingTest, AThreadDoesNotWaitForItself) {
   FakeGpu gpu(16);
   while_arming = [&] { Reserve(&gpu); };

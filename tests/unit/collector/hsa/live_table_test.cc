@@ -1,5 +1,5 @@
-// The places of functions in the API tables, read from the code of runtimes of every
-// order that is known, and of some that are not.
+// The slots of functions in the API tables, read from the code of runtimes of every
+// known order, and of some unknown ones.
 #include "userspace/collector/hsa/live_table.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ TEST_F(LiveTableTest, TablesThatAreNotTheRuntimesAreRefused) {
   }
 }
 
-TEST_F(LiveTableTest, AFunctionThatIsNotUnderstoodCostsOnlyItself) {
+TEST_F(LiveTableTest, AFunctionThatIsNotUnderstoodAffectsNoOther) {
   for (const char* name : {"foreign_code", "no_entry"}) {
     SCOPED_TRACE(name);
     const TableRuntime runtime(name);
@@ -97,7 +97,7 @@ TEST_F(LiveTableTest, PassedTablesMustBeTheLiveOnes) {
   EXPECT_EQ(tables.slots.queue_intercept_create, 37u);
   root.amd_ext = other.root().amd_ext;
   EXPECT_NE(ProveTables(&root, &tables), nullptr);
-  // A copy, which nobody calls through.
+  // A copy of the table, through which nothing is called.
   root = runtime.root();
   alignas(8) static char copy[kLeastCoreTableBytes];
   __builtin_memcpy(copy, root.core, sizeof(copy));

@@ -22,14 +22,14 @@ class OldQueuesTest : public testing::Test {
   static const hsa_queue_t* Handle(const amd_queue_t& queue) {
     return &queue.hsa_queue;
   }
-  // While any queue has been seen that is not tracked yet, every signal may be its
+  // While any queue has been seen and is not tracked yet, every signal may be its
   // doorbell.
   bool AnyPending() const {
     return queues_->MayBeDoorbell({reinterpret_cast<uint64_t>(&plain_)});
   }
-  // Whether the ring was taken for that of a packet. There is no agent for its queue, so
-  // it is only counted.
-  bool TakesRing(FakeGpu* gpu, int64_t value) {
+  // True if the ring was accepted as one for a packet. The queue's agent is unknown, so
+  // the packet is only counted.
+  bool AcceptsRing(FakeGpu* gpu, int64_t value) {
     const uint64_t before = f_.Sum(&rocattach_ring::packets_unseen);
     EXPECT_EQ(
         queues_->FindByDoorbell(gpu->amd().hsa_queue.doorbell_signal, value, &ring_),
@@ -59,11 +59,11 @@ TEST_F(OldQueuesTest, RecordsFromTheFirstPacketThatIsReservedAfterwards) {
   queues_->BeforeReserve(Handle(gpu_.amd()));
   const uint64_t index = gpu_.Reserve();
   gpu_.Write(index, kKernel);
-  EXPECT_TRUE(TakesRing(&gpu_, static_cast<int64_t>(index)));
+  EXPECT_TRUE(AcceptsRing(&gpu_, static_cast<int64_t>(index)));
 }
 
-// As long as its agent is not known.
-TEST_F(OldQueuesTest, EachPacketCounts) {
+// The queue's agent is not known.
+TEST_F(OldQueuesTest, EachPacketIsCounted) {
   const uint64_t before = f_.Sum(&rocattach_ring::packets_unseen);
   queues_->BeforeReserve(Handle(gpu_.amd()));
   uint64_t index = 0;
@@ -72,13 +72,13 @@ TEST_F(OldQueuesTest, EachPacketCounts) {
       index = gpu_.Reserve();
       gpu_.Write(index, kKernel);
     }
-    EXPECT_TRUE(TakesRing(&gpu_, static_cast<int64_t>(index)));
+    EXPECT_TRUE(AcceptsRing(&gpu_, static_cast<int64_t>(index)));
   }
   EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen) - before, index + 1);
 }
 
-// A handle of a counted queue is released without our knowledge, and the next one, of
-// another queue, is at the same address.
+// A handle of a counted queue is released without our knowledge, and the next handle,
+// of another queue, is at the same address.
 TEST_F(OldQueuesTest, AHandleWhoseMemoryIsUsedAgainIsThatOfTheNewQueue) {
   amd_queue_t handle = gpu_.amd();
   queues_->BeforeReserve(Handle(handle));
@@ -90,7 +90,7 @@ TEST_F(OldQueuesTest, AHandleWhoseMemoryIsUsedAgainIsThatOfTheNewQueue) {
   EXPECT_TRUE(AnyPending());
   const uint64_t index = other_.Reserve();
   other_.Write(index, kKernel);
-  EXPECT_TRUE(TakesRing(&other_, static_cast<int64_t>(index)));
+  EXPECT_TRUE(AcceptsRing(&other_, static_cast<int64_t>(index)));
 }
 
 TEST_F(OldQueuesTest, HandlesOfOneQueueAreOneQueue) {
@@ -101,8 +101,8 @@ TEST_F(OldQueuesTest, HandlesOfOneQueueAreOneQueue) {
   EXPECT_FALSE(AnyPending());
 }
 
-// A copy engine's: its ring has 256 bytes, and is rung for with the number of bytes. What
-// lies behind the ring looks like a packet here.
+// The queue of a copy engine: its ring has 256 bytes, and the doorbell is rung with a
+// number of bytes. Here the memory behind the ring looks like a packet.
 TEST_F(OldQueuesTest, ARingOfBytesIsNotReadAsPackets) {
   hsa_queue_t& queue = gpu_.amd().hsa_queue;
   queue.type = HSA_QUEUE_TYPE_SINGLE;
@@ -111,9 +111,9 @@ TEST_F(OldQueuesTest, ARingOfBytesIsNotReadAsPackets) {
   queues_->BeforeReserve(&queue);
   EXPECT_FALSE(AnyPending());
   gpu_.amd().write_dispatch_id = 128;
-  EXPECT_FALSE(TakesRing(&gpu_, 64));
+  EXPECT_FALSE(AcceptsRing(&gpu_, 64));
   EXPECT_FALSE(AnyPending());
-  // It is not one of those of which bytes would count as packets from before.
+  // It does not become a pending queue, whose bytes would count as earlier packets.
   queues_->BeforeReserve(&queue);
   EXPECT_FALSE(AnyPending());
 }
@@ -121,7 +121,7 @@ TEST_F(OldQueuesTest, ARingOfBytesIsNotReadAsPackets) {
 TEST_F(OldQueuesTest, ARingWithoutASizeIsNotRead) {
   gpu_.amd().hsa_queue.size = 0;
   gpu_.Write(gpu_.Reserve(), kKernel);
-  EXPECT_FALSE(TakesRing(&gpu_, 0));
+  EXPECT_FALSE(AcceptsRing(&gpu_, 0));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 class QueueRegistryTest : public testing::Test {
  protected:
-  // A queue as the hooks add it.
+  // Adds a queue as the hooks do.
   Queue* Add(uint64_t doorbell, amd_queue_t* memory) {
     Queue* queue = registry_->Add();
     queue->doorbell.handle = doorbell;
@@ -47,9 +47,9 @@ TEST_F(QueueRegistryTest, EntriesAreUsedAgain) {
   EXPECT_EQ(registry_->count(), 1u);
 }
 
-// A thread is on its way from the runtime, which has freed its queue, to Free().
-// Meanwhile somebody else has created a queue at the same address, with the same
-// doorbell.
+// A thread returns from the runtime, which has freed its queue, and has not called
+// Free() yet. Meanwhile another thread has created a queue at the same address, with
+// the same doorbell.
 TEST_F(QueueRegistryTest, AnAddressThatIsUsedAgainBelongsToTheNewQueue) {
   Queue* old = Add(100, &memory_);
   registry_->Hide(old);
@@ -62,8 +62,8 @@ TEST_F(QueueRegistryTest, AnAddressThatIsUsedAgainBelongsToTheNewQueue) {
   EXPECT_EQ(registry_->FindByHandle(Handle(&memory_)), queue);
 }
 
-// A service that makes and destroys queues for days, whose doorbells hardly ever come
-// back.
+// A service that makes and destroys queues for days; their doorbells hardly ever
+// recur.
 TEST_F(QueueRegistryTest, NewDoorbellsFindRoomForEver) {
   std::vector<Queue*> live;
   uint64_t doorbell = 0;
@@ -83,7 +83,7 @@ TEST_F(QueueRegistryTest, NewDoorbellsFindRoomForEver) {
   EXPECT_EQ(registry_->count(), 300u);
 }
 
-TEST_F(QueueRegistryTest, AsManyAsThereIsRoomFor) {
+TEST_F(QueueRegistryTest, AcceptsQueuesUpToItsLimit) {
   for (uint32_t i = 1; i <= QueueRegistry::kMax; ++i) Add(64 * i, &memory_);
   EXPECT_EQ(registry_->Add(), nullptr);
   for (uint32_t i = 1; i <= QueueRegistry::kMax; ++i) {

@@ -1,4 +1,4 @@
-// The gate for doorbells, above a profiler that is made of a few fakes.
+// The gate for doorbells, above a fake profiler of a few functions.
 #include "userspace/collector/hsa/ring_gate.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/unit/collector/hsa/gated_runtime.h"
 #include "tests/unit/collector/hsa/table_runtime/table_runtime.h"
 #include "userspace/collector/hsa/live_table.h"
@@ -13,7 +14,7 @@
 namespace rocattach::collector {
 namespace {
 
-constexpr uint64_t kOther = 0x2000;  // no doorbell
+constexpr uint64_t kOther = 0x2000;  // not a doorbell
 constexpr uint64_t kSecond = 1'000'000'000;
 
 using RingGateTest = GatedRuntime;
@@ -37,7 +38,7 @@ TEST_F(RingGateTest, RingsWaitAndOtherSignalsDoNot) {
 TEST_F(RingGateTest, AThreadInsideTheProfilerIsWaitedFor) {
   runtime_.stay = true;
   std::thread ringer([&] { Ring(kDoorbell); });
-  while (runtime_.stores == 0) sched_yield();
+  testing_support::Await([&] { return runtime_.stores != 0; }, "the ring");
   EXPECT_FALSE(g_ring_gate.HoldRings(20'000'000, &unfinished_));
   EXPECT_EQ(unfinished_, 0u) << "nothing is known to be in flight";
   std::thread leaver([&] {
@@ -65,8 +66,8 @@ TEST_F(RingGateTest, DispatchesInFlightAreWaitedFor) {
   gpu.join();
 }
 
-// Or no session could ever start again.
-TEST_F(RingGateTest, WhatIsLostWithItsQueueIsNotInFlight) {
+// Otherwise no session could ever start again.
+TEST_F(RingGateTest, DispatchesOfADestroyedQueueAreNotInFlight) {
   g_ring_gate.DispatchBegun(queue_->id);
   g_ring_gate.DispatchBegun(reinterpret_cast<uint64_t>(queue_));
   g_ring_gate.DispatchBegun(8);
@@ -77,7 +78,7 @@ TEST_F(RingGateTest, WhatIsLostWithItsQueueIsNotInFlight) {
 }
 
 // The SDK's handler of the last dispatch may still be running.
-TEST_F(RingGateTest, NothingIsQuietBeforeTheRuntimesThreadIs) {
+TEST_F(RingGateTest, AHoldWaitsForTheRuntimesThread) {
   g_ring_gate.DispatchBegun(3);
   g_ring_gate.DispatchOver(3);
   runtime_.no_thread = true;
@@ -96,7 +97,7 @@ TEST_F(RingGateTest, TheEndOfTheProcessEndsAHold) {
   end.join();
 }
 
-TEST_F(RingGateTest, CopiesAreCountedWhileThatIsWanted) {
+TEST_F(RingGateTest, CopiesAreCountedWhileCountingIsOn) {
   Copy(8);
   ASSERT_TRUE(g_ring_gate.HoldCopies(kSecond));
   g_ring_gate.CountCopies(true);
@@ -110,7 +111,7 @@ TEST_F(RingGateTest, CopiesAreCountedWhileThatIsWanted) {
   EXPECT_EQ(runtime_.copies, 3);
 }
 
-// As if it were shut down: but the runtime is not told.
+// For the program it is shut down, but the runtime's function is not called.
 TEST_F(RingGateTest, TheRuntimeIsKeptOpen) {
   auto init = Call<decltype(&hsa_init)>(kCoreInit);
   auto shut_down = Call<decltype(&hsa_shut_down)>(kCoreShutDown);
@@ -141,8 +142,8 @@ void StoreAbove(hsa_signal_t signal, hsa_signal_value_t value) {
   gate_store(signal, value);
 }
 
-// The SDK of 2026 may restore the tables at any time, and wrap them again.
-TEST_F(RingGateTest, HoldsAlsoWhereTheTablesWerePutBack) {
+// The SDK releases of 2026 may restore the tables at any time, and wrap them again.
+TEST_F(RingGateTest, HoldsRingsAfterTheTablesWerePutBack) {
   core()->slots[kCoreSignalStoreRelaxed] = reinterpret_cast<void*>(&StoreBelow);
   ASSERT_TRUE(g_ring_gate.HoldRings(kSecond, &unfinished_));
   std::atomic<bool> rung{false};
@@ -157,8 +158,8 @@ TEST_F(RingGateTest, HoldsAlsoWhereTheTablesWerePutBack) {
   EXPECT_EQ(runtime_.stores, 1);
 }
 
-// One that somebody else has put above ours stays, and ours is not stored above it: the
-// two would call each other for ever.
+// A function that another tool has put above ours stays, and ours is not stored above
+// it: the two would call each other for ever.
 TEST_F(RingGateTest, AToolAboveStaysThere) {
   void*& slot = core()->slots[kCoreSignalStoreRelaxed];
   gate_store = reinterpret_cast<decltype(gate_store)>(slot);
@@ -175,7 +176,7 @@ TEST_F(RingGateTest, AToolAboveStaysThere) {
 
 void StorePast(hsa_signal_t, hsa_signal_value_t) {}
 
-// One that was put there after the tables had been restored calls what they had then.
+// A function stored after the tables were restored calls what was in them then, not us.
 TEST_F(RingGateTest, NothingIsHeldWhereCallsGoPastTheGate) {
   core()->slots[kCoreSignalStoreScrelease] = reinterpret_cast<void*>(&StorePast);
   EXPECT_FALSE(g_ring_gate.HoldRings(kSecond, &unfinished_));
@@ -188,8 +189,8 @@ TEST_F(RingGateTest, NothingIsHeldWhereCallsGoPastTheGate) {
   g_ring_gate.OpenCopies();
 }
 
-// Nor is it said to be, where that cannot be tried.
-TEST_F(RingGateTest, NothingIsHeldWhereItIsNotKnown) {
+// Nor is anything reported as held if the way through the gate cannot be tested.
+TEST_F(RingGateTest, NothingIsHeldIfTheGateCannotBeTested) {
   core()->slots[kCoreSignalStoreRelaxed] = reinterpret_cast<void*>(&StorePast);
   core()->slots[kCoreSignalCreate] = nullptr;
   EXPECT_FALSE(g_ring_gate.HoldRings(kSecond, &unfinished_));
@@ -198,7 +199,7 @@ TEST_F(RingGateTest, NothingIsHeldWhereItIsNotKnown) {
   EXPECT_FALSE(g_ring_gate.HoldCopies(kSecond));
 }
 
-// A profiler whose functions are in the tables of a runtime, and what they call.
+// A profiler with a function in a runtime's tables; `wrapped_` is what it calls.
 class WrappedTables : public testing::Test {
  protected:
   void SetUp() override {
@@ -214,7 +215,7 @@ class WrappedTables : public testing::Test {
     ASSERT_EQ(g_ring_gate.Install(tables_.root, tables_.slots, /*from_start=*/true),
               nullptr);
     ours_ = slot();
-    // It takes its functions out, and ours are above the runtime's.
+    // The profiler takes its function out, and ours is above the runtime's.
     slot() = runtime_.function();
     ASSERT_TRUE(g_ring_gate.RingsAreReached());
     ASSERT_EQ(slot(), ours_);
@@ -252,7 +253,7 @@ TEST_F(WrappedTables, OursAreStoredAboveAWrapperThatDoesNotCallThem) {
   EXPECT_EQ(below_.stores, before + 1) << "ours calls it again";
 }
 
-// The two would call each other for ever.
+// The two functions would call each other for ever.
 TEST_F(WrappedTables, OursAreNotStoredAboveAWrapperThatCallsThem) {
   wrapped_ = reinterpret_cast<decltype(wrapped_)>(ours_);
   slot() = reinterpret_cast<void*>(&Wrapper);

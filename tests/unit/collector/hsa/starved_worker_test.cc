@@ -5,8 +5,8 @@
 namespace rocattach::collector {
 namespace {
 
-// The interleavings in which the worker, which has no CPU, would find a signal with the
-// times of the packet that has used it next.
+// Interleavings in which the worker, while it has no CPU, would take the times of the
+// packet that uses the signal next.
 class StarvedWorkerTest : public DoorbellTest {
  protected:
   // A dispatch with the application's signal is captured and ends; the application has
@@ -15,11 +15,11 @@ class StarvedWorkerTest : public DoorbellTest {
     Launch(&signal_);
     gpu_.Run();
     end_ns_ = gpu_.now() + 1'000'000'000;
-    Launch();  // runs until the worker has come
+    Launch();  // in flight until the worker has run
     signal_.value = 1;
   }
   bool Watches() { return f_.tracker.app_signals().tracked() != 0; }
-  // As the hook does while nothing is recorded.
+  // Rings as the hook does while nothing is recorded.
   void RingOff(uint64_t index) {
     if (Watches()) {
       f_.doorbell.Watch(&gpu_.queue(), static_cast<int64_t>(index), &ring_);
@@ -34,14 +34,14 @@ class StarvedWorkerTest : public DoorbellTest {
     RingOff(index);
     return index;
   }
-  // The worker comes at last.
+  // The worker finally runs. Returns the first record.
   rocattach_dispatch First() {
     f_.Harvest(&gpu_.queue());
     const auto records = AllDispatches(f_.memory);
     EXPECT_FALSE(records.empty());
     return records.empty() ? rocattach_dispatch{} : records[0];
   }
-  // It has the times of the packet that has used it next.
+  // The signal gets the times of the packet that uses it next.
   void ReuseSignal() {
     signal_.start_ts = gpu_.now() + 1;
     signal_.end_ts = gpu_.now() + 2;
@@ -109,7 +109,7 @@ TEST_F(StarvedWorkerTest, ADispatchForWhichTheTableHasNoRoom) {
   ASSERT_EQ(f_.Inflight(), 2);
   const uint64_t index = gpu_.Reserve();
   gpu_.Write(index, kKernel, &signal_);
-  // Its signal says that it has not ended, as it does until it is waited for.
+  // The signal shows no end, as it does until the application waits for it.
   const uint64_t start = signal_.start_ts, end = signal_.end_ts;
   signal_.start_ts = signal_.end_ts = 0;
   f_.capture.Dispatch(&gpu_.queue(), &gpu_.packet(index), index, 1, 1, &ring_);
@@ -122,7 +122,7 @@ TEST_F(StarvedWorkerTest, ADispatchForWhichTheTableHasNoRoom) {
   }
 }
 
-TEST_F(StarvedWorkerTest, APacketThatNobodyRangForLeavesNoTimes) {
+TEST_F(StarvedWorkerTest, AnUnrungPacketLeavesNoTimes) {
   CaptureOne();
   const uint64_t index = gpu_.Reserve();
   gpu_.Write(index, kKernel, &signal_);

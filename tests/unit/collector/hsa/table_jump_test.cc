@@ -17,7 +17,7 @@ struct Form {
   int32_t offset;
 };
 
-// What gcc and clang were seen to make of `return table->function(…)`.
+// Code that gcc and clang have generated for `return table->function(…)`.
 const Form kForms[] = {
     {"mov rel(%rip),%rax; jmp *d8(%rax)",
      {0x48, 0x8b, 0x05, 0x10, 0x00, 0x00, 0x00, 0xff, 0x60, 0x48},
@@ -69,7 +69,7 @@ TEST(TableJumpTest, DecodesEveryForm) {
   }
 }
 
-// A call that only happens while somebody traces.
+// The first call is made only while a tracer is active.
 TEST(TableJumpTest, ATracepointInFrontIsAnotherCandidate) {
   // mov rel(%rip),%rax; test %rax,%rax; je; mov $name,%edi; call *%rax;
   // mov rel(%rip),%rdx; jmp *0x48(%rdx)
@@ -90,8 +90,8 @@ TEST(TableJumpTest, ATracepointInFrontIsAnotherCandidate) {
   EXPECT_EQ(same_register[0].offset, 0x48);
 }
 
-// Wherever the code ends: nothing is read behind it, which the sanitizers see, and no
-// answer is made up of half an instruction.
+// Wherever the code is cut off, nothing is read behind its end, which the sanitizers
+// check, and half an instruction yields no answer.
 TEST(TableJumpTest, CutCodeHasNoAnswerOrTheRightOne) {
   for (const Form& form : kForms) {
     SCOPED_TRACE(form.name);
@@ -120,10 +120,10 @@ TEST(TableJumpTest, OtherFunctionsHaveNoAnswer) {
   }
 }
 
-// What lies behind kTableJumpBytes belongs to another function.
-TEST(TableJumpTest, LooksNoFurtherThanItSays) {
+// Code behind kTableJumpBytes belongs to another function.
+TEST(TableJumpTest, LooksNoFurtherThanItsLimit) {
   const std::vector<uint8_t>& jump_code = kForms[0].code;
-  // All but its last byte would fit.
+  // All bytes of the jump but the last would fit.
   const size_t nops = TableJumps::kTableJumpBytes - jump_code.size() + 1;
   std::vector<uint8_t> code(nops + jump_code.size(), 0x90);
   std::copy(jump_code.begin(), jump_code.end(), code.begin() + static_cast<long>(nops));

@@ -1,5 +1,5 @@
-// Packets that the packet processor takes before they are rung for, because it was rung
-// past them: at any instant while they are looked at.
+// Packets that the packet processor takes before they are rung for, because a later one
+// was rung for: at any instant while the collector reads them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,13 +35,17 @@ class UnrungTest : public testing::TestWithParam<bool> {
     return index - LoadAcquire(const_cast<uint64_t*>(&gpu_.amd().read_dispatch_id)) <
            kQueuePackets;
   }
-  // The application writes, and rings some time later, or never.
+  // The application writes each packet, and rings for it some time later.
   void Produce(amd_signal_t* completion) {
     std::mt19937 random(1);
     RingHandle ring = f_.rings.Mine();
     for (uint64_t i = 0; i < kPackets; ++i) {
       const uint64_t index = gpu_.Reserve();
-      while (!HasRoomFor(index)) std::this_thread::yield();
+      const uint64_t patient_until = BootNs() + 60'000'000'000;
+      while (!HasRoomFor(index)) {
+        std::this_thread::yield();
+        ASSERT_LT(BootNs(), patient_until) << "no room for packet " << index;
+      }
       gpu_.Write(index, kKernel, completion);
       for (uint32_t pause = random() % 64; pause != 0; --pause) {
         __builtin_ia32_pause();
@@ -86,17 +90,17 @@ INSTANTIATE_TEST_SUITE_P(Signals, UnrungTest, testing::Values(false, true),
                            return std::string(test.param ? "Applications" : "Ours");
                          });
 
-// Packets that were taken just before they got a signal of ours.
+// Packets that the packet processor took just before they got a signal of ours.
 class UntoldTest : public DoorbellTest {
  protected:
-  // Runs the next packet as if it had been taken before.
+  // Runs the next packet as if it had been taken before it got the signal.
   void RunTaken(uint64_t index) {
     gpu_.packet(index).completion_signal.handle = 0;
     EXPECT_EQ(gpu_.Run(index + 1), 1u);
   }
 };
 
-TEST_F(UntoldTest, HasEndedWhenALaterOneHasThatWaitedForIt) {
+TEST_F(UntoldTest, EndsWithALaterPacketThatWaitedForIt) {
   RunTaken(Launch());
   const uint64_t other = Launch();
   EXPECT_EQ(gpu_.Run(), 1u);
@@ -133,8 +137,8 @@ TEST_F(UntoldTest, LaterOnesAreStillInFlight) {
   }
 }
 
-// Another tool between us and the runtime may complete packets in another order.
-TEST_F(UntoldTest, AnotherToolsOrderSaysNothing) {
+// Another tool between us and the runtime may complete packets in a different order.
+TEST_F(UntoldTest, TheOrderOfAnotherToolIsNotUsed) {
   f_.tracker.set_times_are_ours(false);
   RunTaken(Launch());
   gpu_.set_barriers(true);
@@ -145,7 +149,7 @@ TEST_F(UntoldTest, AnotherToolsOrderSaysNothing) {
   EXPECT_EQ(f_.Inflight(), 1);
 }
 
-// Nor does a queue that had the same place before.
+// Completions of a former queue in the same place do not count either.
 TEST_F(UntoldTest, ANewQueueBeginsAnew) {
   gpu_.set_barriers(true);
   for (int i = 0; i < 5; ++i) {

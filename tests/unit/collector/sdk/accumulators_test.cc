@@ -1,4 +1,4 @@
-// Definitions of accumulated counters, from the text of the SDK's own file.
+// Definitions of accumulated counters, made from the text of the SDK's own file.
 #include "userspace/collector/sdk/accumulators.h"
 
 #include <gtest/gtest.h>
@@ -40,14 +40,14 @@ std::string Defined(const std::string& name, const std::string& resolution,
 const std::string kHead =
     "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n";
 
-TEST(Accumulators, BothResolutionsOfEachCounterOfTheSequencer) {
+TEST(Accumulators, DefinesBothResolutionsOfEachSequencerCounter) {
   EXPECT_EQ(Definitions(kHead + Counter("SQ_WAVES", "SQ") + Counter("TCC_HIT", "TCC") +
                         Counter("SQ_INSTS", "SQ")),
             kHead + Defined("SQ_WAVES", "HIGH_RES") + Defined("SQ_WAVES", "LOW_RES") +
                 Defined("SQ_INSTS", "HIGH_RES") + Defined("SQ_INSTS", "LOW_RES"));
 }
 
-// Others of the process's GPUs do not have the counter.
+// The process's other GPUs do not have the counter.
 TEST(Accumulators, OnlyArchitecturesThatHaveTheCounter) {
   const Architectures three = {{"gfx90a", "gfx906", "gfx942"}, 3};
   const std::string known =
@@ -60,7 +60,7 @@ TEST(Accumulators, OnlyArchitecturesThatHaveTheCounter) {
                 Defined("SQ_WAVES", "LOW_RES", "gfx90a, gfx942"));
 }
 
-TEST(Accumulators, NothingFromWhatIsNotUnderstood) {
+TEST(Accumulators, TextThatIsNotUnderstoodDefinesNothing) {
   EXPECT_EQ(Definitions(""), "");
   EXPECT_EQ(Definitions(kHead), "");
   EXPECT_EQ(Definitions(kHead + Counter("SQ_ACCUM_PREV_HIRES", "SQ")), "");
@@ -79,8 +79,8 @@ TEST(Accumulators, NothingFromWhatIsNotUnderstood) {
             "");
 }
 
-// A definition is there as a whole or not at all.
-TEST(Accumulators, WhatDoesNotFitIsLeftOut) {
+// A definition is written as a whole or not at all.
+TEST(Accumulators, DefinitionsThatDoNotFitAreLeftOut) {
   const std::string known = kHead + Counter("SQ_WAVES", "SQ");
   const std::string all = Definitions(known);
   const std::string first = kHead + Defined("SQ_WAVES", "HIGH_RES");

@@ -1,4 +1,4 @@
-// API calls as the SDK's callbacks report them: whose they are, and which are recorded.
+// API calls reported by the SDK's callbacks: who made them, and which are recorded.
 #include "userspace/collector/sdk/api.h"
 
 #include <gtest/gtest.h>
@@ -83,8 +83,8 @@ class SdkCallsTest : public SdkFixture {
   SdkApi api_;
 };
 
-// What the collector's worker calls, of the runtime and through the SDK, is not the
-// program's: it is neither recorded nor counted.
+// Calls that the collector's worker makes, of the runtime and through the SDK, are not
+// the program's: they are neither recorded nor counted.
 TEST_F(SdkCallsTest, CallsOfTheCollectorsThreadAreNotTheProgramsCalls) {
   uint32_t programs = 0, ours = 0;
   Call();
@@ -109,7 +109,7 @@ TEST_F(SdkCallsTest, CallsOfTheCollectorsThreadAreNotTheProgramsCalls) {
   EXPECT_EQ(Seen(), 2u);
 }
 
-// Only the end is seen of a call that was in progress when tracing began.
+// If a call was in progress when tracing began, only its end is seen.
 TEST_F(SdkCallsTest, ACallWithoutABeginningIsLeftOut) {
   rocattach_sdk_callback_record record = {};
   record.kind = ROCATTACH_SDK_CALLBACK_HSA_CORE_API;

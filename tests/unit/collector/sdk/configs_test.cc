@@ -1,4 +1,4 @@
-// Counter configs and values against a small SDK of our own.
+// Counter configs and values, with a small fake SDK.
 #include "userspace/collector/sdk/configs.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
   const std::string text(reinterpret_cast<const char*>(entry + 1),
                          entry->entry.text_bytes);
   EXPECT_EQ(text, std::string("gfx90a\0A product", 16));
-  // The GPUs' numbers of dies are the SDK's; a CPU has none.
+  // The number of dies of a GPU is the SDK's; a CPU has none.
   EXPECT_EQ(entry->xccs, 0u);
   const auto* second = reinterpret_cast<const rocattach_agent_entry*>(
       reinterpret_cast<const uint8_t*>(entry) + entry->entry.bytes);
@@ -77,7 +77,7 @@ TEST_F(SdkConfigsTest, AGpuThatCannotBeMeasuredIsLeftOut) {
   EXPECT_NE(std::string(result.text).find("gfx942"), std::string::npos) << result.text;
   EXPECT_EQ(table->dispatch_passes[1], 1u);
   EXPECT_EQ(table->dispatch_passes[2], 0u);
-  // What was asked for by name is not left out.
+  // A GPU that was asked for by name is not left out: the plan is refused.
   rocattach_plan_selection selection = {};
   const uint32_t agent = agents_.at(2).dictionary_id;
   selection.flags = ROCATTACH_SELECT_AGENTS;
@@ -89,13 +89,13 @@ TEST_F(SdkConfigsTest, AGpuThatCannotBeMeasuredIsLeftOut) {
             std::string::npos)
       << result.text;
   result = PlanResult();
-  // It is refused if there is no other one.
+  // The plan is refused if no other GPU can be measured.
   strcpy(plan->plan.architecture[0].name, "gfx908");
   EXPECT_EQ(configs_.Build(*plan, &result), nullptr);
   EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_COUNTER);
 }
 
-TEST_F(SdkConfigsTest, ForgetsWhatNobodyUsesAndNeverWhatThePlanNeeds) {
+TEST_F(SdkConfigsTest, ForgetsUnusedConfigsAndKeepsThoseOfThePlan) {
   PlanResult result;
   uint64_t generation = 2;
   for (uint64_t i = 1; i <= kCounters; ++i, generation += 2) {
@@ -123,10 +123,14 @@ TEST_F(SdkConfigsTest, RefusalsNameTheCounters) {
   EXPECT_EQ(result.code, ROCATTACH_SDK_STATUS_ERROR_EXCEEDS_HW_LIMIT);
   EXPECT_NE(strstr(result.text, "gfx90a"), nullptr);
   EXPECT_NE(strstr(result.text, "C1 C2 C3 C4 C5 C6 C7 C8 C9"), nullptr) << result.text;
-  EXPECT_EQ(configs_.Build(*Plan(2, {{1, 999}}), &result), nullptr);
+  EXPECT_EQ(result.counter, 0u);
+  const auto unknown = Plan(2, {{1, 999}});
+  EXPECT_EQ(configs_.Build(*unknown, &result), nullptr);
   EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  ASSERT_NE(result.counter, 0u);
+  EXPECT_STREQ(unknown->plan.counter_name[result.counter - 1], "C999");
   EXPECT_NE(strstr(result.text, "C999"), nullptr) << result.text;
-  // So many names that they do not fit.
+  // More names than fit into the text.
   std::vector<uint64_t> many;
   for (uint64_t i = 100; i < 228; ++i) many.push_back(i);
   EXPECT_EQ(configs_.Build(*Plan(2, {many}), &result), nullptr);
@@ -147,7 +151,7 @@ TEST_F(SdkConfigsTest, RefusalsNameTheCounters) {
   }
 }
 
-// The SDK is asked for each instance's counter once, and again where the order differs.
+// The SDK is asked for each instance's counter once, and again if the order differs.
 TEST_F(SdkConfigsTest, TheOrderOfInstancesIsNotedOnce) {
   PlanResult result;
   const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
@@ -170,19 +174,19 @@ TEST_F(SdkConfigsTest, TheOrderOfInstancesIsNotedOnce) {
   EXPECT_EQ(asked, 4u);
   EXPECT_EQ(sums({7001, 7002, 5001, 6003}, &asked), (std::vector<double>{1, 3, 3}));
   EXPECT_EQ(asked, 0u);
-  // Two have changed places, and there is one more.
+  // Two instances have changed places, and there is one more.
   EXPECT_EQ(sums({7002, 7001, 5001, 6003, 6001}, &asked),
             (std::vector<double>{1, 4, 3}));
   EXPECT_EQ(asked, 3u);
-  // More than are noted.
+  // More instances than are stored.
   EXPECT_EQ(sums(std::vector<uint64_t>(InstanceOrder::kMost + 2, 6001), &asked)[1],
             InstanceOrder::kMost + 2.0);
 }
 
-// Whatever the order that is known, the values are those that come without it, to the
-// last bit.
+// Whatever order has been stored, the values are the same as without one, to the last
+// bit.
 TEST_F(SdkConfigsTest, AKnownOrderChangesNoValue) {
-  // Of each list, the first order is noted.
+  // The first order of each list is the one that is stored.
   const std::vector<std::vector<std::vector<uint64_t>>> lists = {
       {{7001, 7002, 7003, 5001, 6001, 6002},
        {7001, 7002, 7003, 5001, 6001, 6002},
@@ -193,7 +197,7 @@ TEST_F(SdkConfigsTest, AKnownOrderChangesNoValue) {
        {7001, 7002, 7003, 5001, 6001, 6002, 7004, 5002},
        {6001, 5001, 7001, 6002},
        {}},
-      // Counters with as many instances each, which are added up together.
+      // The counters have the same number of instances, and are added up together.
       {{7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6003},
        {7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6003},
        {7001, 7002, 7003, 5001, 5003, 5002, 6001, 6002, 6003},
@@ -201,7 +205,7 @@ TEST_F(SdkConfigsTest, AKnownOrderChangesNoValue) {
        {7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6004},
        {7001, 7002, 7003, 5001, 5002},
        {7001, 7002, 7003}},
-      // One counter twice in a row and once more later: its values have an order.
+      // One counter twice in a row and once again later: its values have an order.
       {{7001, 7002, 5001, 5002, 7003, 7004, 7001, 7002},
        {7001, 7002, 5001, 5002, 7003, 7004, 7001, 7002},
        {7001, 7002, 5001, 5002, 7004, 7003, 7001, 7002}}};
@@ -258,7 +262,7 @@ TEST_F(SdkConfigsTest, InstancesBecomeOneValue) {
   head.correlation_id = 4711;
   rocattach_values slots[kMaxValueSlots];
   uint32_t total = 0;
-  // C6 never came: it is left out, and not zero.
+  // C6 has no values: it is left out, and not reported as zero.
   EXPECT_EQ(PackValues(reducer, config, state_.plan, state_.plan.pass[0], head, slots,
                        &total),
             1u);

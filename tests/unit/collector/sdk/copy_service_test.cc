@@ -1,5 +1,5 @@
-// Copies are compared with what the application has submitted, however the service is
-// switched meanwhile.
+// Copies are compared with those that the application has submitted, however often the
+// service is switched meanwhile.
 #include "userspace/collector/sdk/copy_service.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint16_t kForTimestamps = 1, kForSession = 2;
 
-// The buffer of the SDK: what has completed is delivered when it is flushed.
+// The SDK's buffer: copies that have completed are delivered when it is flushed.
 struct FakeBuffer {
   rocattach_sdk_status context_status = ROCATTACH_SDK_STATUS_SUCCESS;
   rocattach_sdk_status tracing_status = ROCATTACH_SDK_STATUS_SUCCESS;
@@ -93,7 +93,7 @@ class SdkCopyServiceTest : public GatedRuntime {
     ASSERT_TRUE(service_.on());
   }
   void Submit() { ASSERT_EQ(Copy(8), HSA_STATUS_SUCCESS); }
-  // The SDK delivers it at the next flush.
+  // Completes a copy, which the SDK delivers at the next flush.
   void Complete() {
     rocattach_sdk_memory_copy_record record = {};
     record.size = sizeof(record);
@@ -130,7 +130,7 @@ TEST_F(SdkCopyServiceTest, WithoutAServiceThereIsNothingToSwitch) {
   EXPECT_FALSE(Tick());
 }
 
-TEST_F(SdkCopyServiceTest, WhatCannotBeConfiguredIsNotSwitched) {
+TEST_F(SdkCopyServiceTest, AServiceThatCannotBeConfiguredIsNotSwitched) {
   buffer_.context_status = ROCATTACH_SDK_STATUS_ERROR_EXCEEDS_HW_LIMIT;
   EXPECT_EQ(Configure(), ROCATTACH_SDK_STATUS_ERROR_EXCEEDS_HW_LIMIT);
   buffer_.context_status = ROCATTACH_SDK_STATUS_SUCCESS;
@@ -162,7 +162,7 @@ TEST_F(SdkCopyServiceTest, AServiceThatDoesNotStartCountsNothing) {
   EXPECT_FALSE(service_.on());
   Submit();
   EXPECT_EQ(g_ring_gate.copies_submitted(), 0u);
-  // It is asked again.
+  // The next attempt asks the SDK again.
   contexts_.start_status = ROCATTACH_SDK_STATUS_SUCCESS;
   EXPECT_EQ(service_.Switch(kForTimestamps), ROCATTACH_SDK_STATUS_SUCCESS);
   EXPECT_TRUE(service_.on());
@@ -177,7 +177,7 @@ TEST_F(SdkCopyServiceTest, CopiesKeepTheFlagsUnderWhichTheyHaveCompleted) {
   EXPECT_EQ(contexts_.stops, 0);
   Submit();
   Complete();
-  // Those that are under way at the end as well.
+  // Copies still in flight at the end keep the last flags, too.
   Submit();
   EXPECT_EQ(service_.Switch(0), ROCATTACH_SDK_STATUS_SUCCESS);
   Complete();
@@ -207,7 +207,7 @@ TEST_F(SdkCopyServiceTest, TicksUntilEverythingHasArrived) {
   EXPECT_EQ(buffer_.flushes, flushes) << "there is nothing to wait for";
 }
 
-TEST_F(SdkCopyServiceTest, TheEndWritesOffWhatHasNotArrived) {
+TEST_F(SdkCopyServiceTest, AtExitCopiesThatHaveNotArrivedAreDropped) {
   Start(kForTimestamps);
   for (int i = 0; i < 3; ++i) Submit();
   Complete();
@@ -215,7 +215,7 @@ TEST_F(SdkCopyServiceTest, TheEndWritesOffWhatHasNotArrived) {
   EXPECT_EQ(seen(), 3u);
   EXPECT_EQ(dropped(), 2u);
   EXPECT_EQ(Recorded().size(), 1u);
-  // One arrives nevertheless: it is neither seen twice nor lost.
+  // One arrives after all: it is neither seen twice nor dropped.
   Complete();
   service_.Flush();
   EXPECT_EQ(seen(), 3u);
@@ -223,7 +223,7 @@ TEST_F(SdkCopyServiceTest, TheEndWritesOffWhatHasNotArrived) {
   EXPECT_EQ(Recorded().size(), 2u);
 }
 
-TEST_F(SdkCopyServiceTest, TheEndWithoutCopiesUnderWayWritesNothingOff) {
+TEST_F(SdkCopyServiceTest, AtExitWithoutCopiesInFlightNothingIsDropped) {
   Start(kForTimestamps);
   Submit();
   Complete();

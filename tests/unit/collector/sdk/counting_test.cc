@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <string.h>
 
 #include <atomic>
 #include <string>
 #include <thread>
 
+#include "tests/await.h"
 #include "tests/unit/collector/hsa/gated_runtime.h"
 #include "tests/unit/collector/sdk/fake_contexts.h"
 
@@ -30,7 +30,7 @@ class SdkCountingTest : public GatedRuntime {
     RingHold hold(&g_ring_gate);
     return counting_.Start(&hold);
   }
-  // A dispatch that does not finish; nobody waits for it for long.
+  // Begins a dispatch that does not finish; waits for it are abandoned.
   static void BeginDispatch() {
     g_ring_gate.DispatchBegun(kQueue);
     g_ring_gate.Abandon(true);
@@ -59,7 +59,7 @@ TEST_F(SdkCountingTest, StartsWhileDispatchesAreHeld) {
       begun = true;
       Ring(kDoorbell);
     });
-    while (!begun) sched_yield();
+    testing_support::Await([&] { return begun.load(); }, "the thread to begin");
     EXPECT_EQ(runtime_.stores, 0);
     PlanResult described;
     hold.Describe(&described);
@@ -127,10 +127,11 @@ TEST_F(SdkCountingTest, AStopThatIsNotPossibleIsRetried) {
   EXPECT_TRUE(counting_.on());
   EXPECT_EQ(contexts_.stops, 0);
   EndDispatch();
-  while (counting_.retries()) {
+  const auto stopped = [&] {
     counting_.Stop();
-    sched_yield();
-  }
+    return !counting_.retries();
+  };
+  testing_support::Await(stopped, "a stop that is possible");
   EXPECT_FALSE(counting_.on());
   EXPECT_EQ(contexts_.stops, 1);
 }
@@ -146,8 +147,8 @@ TEST_F(SdkCountingTest, AStartEndsTheRetries) {
   EXPECT_EQ(contexts_.starts, 1);
 }
 
-// At a detach.
-TEST_F(SdkCountingTest, WhatTheSdkHasStoppedIsNotStoppedAgain) {
+// The SDK stops its contexts at a detach.
+TEST_F(SdkCountingTest, AContextThatTheSdkHasStoppedIsNotStoppedAgain) {
   ASSERT_TRUE(Start().ok());
   contexts_.active = 0;
   counting_.Stop();
@@ -155,7 +156,7 @@ TEST_F(SdkCountingTest, WhatTheSdkHasStoppedIsNotStoppedAgain) {
   EXPECT_EQ(contexts_.stops, 0);
 }
 
-TEST_F(SdkCountingTest, AnSdkThatCannotSayWhatItDoesIsStopped) {
+TEST_F(SdkCountingTest, AContextOfUnknownStateIsStopped) {
   ASSERT_TRUE(Start().ok());
   contexts_.active = 0;
   sdk_.context_is_active = nullptr;
@@ -176,7 +177,7 @@ TEST_F(SdkCountingTest, TheEndOfTheProcessStopsIt) {
   EXPECT_EQ(contexts_.stops, 1);
 }
 
-// After this the SDK would wait for them forever.
+// If counting were stopped now, the SDK would wait for them forever.
 TEST_F(SdkCountingTest, AtTheEndOfTheProcessDispatchesInFlightAreLeftAlone) {
   ASSERT_TRUE(Start().ok());
   BeginDispatch();
@@ -187,7 +188,7 @@ TEST_F(SdkCountingTest, AtTheEndOfTheProcessDispatchesInFlightAreLeftAlone) {
 
 TEST_F(SdkCountingTest, IsOffInTheInstantOfAFork) {
   ASSERT_TRUE(Start().ok());
-  counting_.NoteFork();
+  counting_.SaveStateForFork();
   EXPECT_TRUE(counting_.on_at_fork());
   counting_.PauseForFork();
   EXPECT_FALSE(counting_.on_at_fork());
@@ -205,7 +206,7 @@ TEST_F(SdkCountingTest, IsOffInTheInstantOfAFork) {
 TEST_F(SdkCountingTest, AForkWithDispatchesInFlightFindsItOn) {
   ASSERT_TRUE(Start().ok());
   BeginDispatch();
-  counting_.NoteFork();
+  counting_.SaveStateForFork();
   counting_.PauseForFork();
   EXPECT_TRUE(counting_.on_at_fork());
   EXPECT_EQ(contexts_.stops, 0);
@@ -214,8 +215,8 @@ TEST_F(SdkCountingTest, AForkWithDispatchesInFlightFindsItOn) {
   EXPECT_TRUE(counting_.on());
 }
 
-TEST_F(SdkCountingTest, WhatIsOffIsNeitherPausedNorResumed) {
-  counting_.NoteFork();
+TEST_F(SdkCountingTest, CountingThatIsOffIsNeitherPausedNorResumed) {
+  counting_.SaveStateForFork();
   EXPECT_FALSE(counting_.on_at_fork());
   counting_.PauseForFork();
   counting_.ResumeAfterFork();

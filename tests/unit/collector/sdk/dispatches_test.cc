@@ -29,7 +29,7 @@ class SdkDispatchesTest : public SdkFixture {
     SdkFixture::TearDown();
   }
 
-  // Puts a plan for these passes in force.
+  // Puts a plan with these passes in force.
   void Start(uint64_t generation, const std::vector<std::vector<uint64_t>>& passes) {
     auto image = std::make_unique<rocattach_plan>(Plan(generation, passes)->plan);
     image->magic = ROCATTACH_PLAN_MAGIC;
@@ -75,7 +75,7 @@ class SdkDispatchesTest : public SdkFixture {
   void Complete(uint64_t id) {
     Trace(id, ROCATTACH_SDK_DISPATCH_COMPLETE, &traced_[id]);
   }
-  // The config that the collector chose; 0: not counted.
+  // Returns the config that the collector chose; 0: not counted.
   uint64_t Count(uint64_t id) {
     rocattach_sdk_dispatch_data data = {};
     data.dispatch_info = Info(id);
@@ -108,7 +108,7 @@ class SdkDispatchesTest : public SdkFixture {
   std::map<uint64_t, rocattach_sdk_user_data> traced_, counted_;
 };
 
-// One record, with its values behind it, whichever service comes first or last.
+// One record, followed by its values, whichever service comes first or last.
 TEST_F(SdkDispatchesTest, OneRecordInEveryOrderOfTheServices) {
   Start(2, {{1, 2, 3}});
   dispatches_.SetBaseline(true);
@@ -147,20 +147,20 @@ TEST_F(SdkDispatchesTest, TracedOnlyAndWithoutUserData) {
   Announce(1);
   EXPECT_EQ(ring().inflight, 1);
   EXPECT_EQ(memory_.inflight(0)->kind, ROCATTACH_RECORD_DISPATCH);
-  // An SDK that does not keep it from the enqueue to the end.
+  // The SDK does not keep the user data from the enqueue to the end.
   traced_[1].value = 0;
   Complete(1);
   auto records = Records();
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].flags, ROCATTACH_DISPATCH_BASELINE);
   EXPECT_EQ(memory_.inflight(0)->kind, ROCATTACH_RECORD_NONE);
-  // Once more is nothing new.
+  // A second completion changes nothing.
   Complete(1);
   EXPECT_EQ(Records().size(), 1u);
   EXPECT_EQ(ring().inflight, 0);
 }
 
-TEST_F(SdkDispatchesTest, NothingIsKeptOfWhatNobodyWants) {
+TEST_F(SdkDispatchesTest, DispatchesThatNoPlanWantsAreNotKept) {
   Announce(1);
   EXPECT_EQ(gate_->Unfinished(), 1u) << "but it is known that it is in flight";
   EXPECT_EQ(Count(1), 0u);
@@ -179,14 +179,14 @@ TEST_F(SdkDispatchesTest, PassesAreMultiplexed) {
   EXPECT_EQ(fake_.configs[configs[2]], (std::vector<uint64_t>{3, 4}));
 }
 
-// All or nothing, and counted.
+// A group is recorded whole or not at all, and counted.
 TEST_F(SdkDispatchesTest, AFullRingDropsTheWholeGroup) {
   Start(2, {{1, 2, 3}});
   for (uint64_t id = 1; id <= 30; ++id) {
     ASSERT_NE(Count(id), 0u);
     Values(id, {1001, 2001, 3001});
   }
-  // 64 slots, 3 for each.
+  // 64 slots, 3 for each group.
   EXPECT_EQ(ring().head, 63u);
   EXPECT_EQ(ring().dropped, 9u);
   EXPECT_EQ(ring().dispatches_dropped, 9u);
@@ -206,13 +206,13 @@ TEST_F(SdkDispatchesTest, AFullTableDropsAndCounts) {
   EXPECT_EQ(ring().dispatches_seen, room + 2);
 }
 
-// A long kernel is counted by the plan that was in force when it was launched, whatever
+// A long kernel is counted by the plan that was in force at its dispatch, whatever
 // comes in the meantime.
 TEST_F(SdkDispatchesTest, ValuesOutliveTheirPlan) {
   Start(2, {{1, 2}});
   ASSERT_NE(Count(1), 0u);
   uint64_t generation = 4;
-  // So many sets of counters that configs are given away.
+  // Enough sets of counters that earlier configs are destroyed.
   for (uint64_t i = 1; i <= 300; ++i, generation += 2) Start(generation, {{i, 400}});
   ASSERT_NE(Count(2), 0u);
   for (uint64_t i = 0; i < 20; ++i, generation += 2) Start(generation, {{4}});
@@ -232,7 +232,7 @@ TEST_F(SdkDispatchesTest, ValuesOutliveTheirPlan) {
   EXPECT_EQ(ring().values_dropped, 0u);
 }
 
-// Each of them keeps a plan. One more is refused, in words, until one has finished.
+// Each dispatch keeps a plan. One more is refused, with a text, until one has finished.
 TEST_F(SdkDispatchesTest, DispatchesThatHoldEveryPlan) {
   uint64_t id = 1;
   for (; id <= 61; ++id) {
@@ -243,7 +243,7 @@ TEST_F(SdkDispatchesTest, DispatchesThatHoldEveryPlan) {
   ASSERT_NE(Count(id), 0u);
   memory_.plan()->generation = 2 * id;
   PlanResult result;
-  // The three newest are kept for those that read them just now.
+  // The three newest plans are kept for threads that may be reading them now.
   EXPECT_EQ(plans_.Prepare(&result), nullptr);
   EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_MEMORY);
   EXPECT_NE(strstr(result.text, "61 earlier plans"), nullptr) << result.text;
@@ -252,7 +252,7 @@ TEST_F(SdkDispatchesTest, DispatchesThatHoldEveryPlan) {
   EXPECT_EQ(ring().values_dropped, 0u);
 }
 
-TEST_F(SdkDispatchesTest, AtTheEndWhatIsUnderWayIsUnfinished) {
+TEST_F(SdkDispatchesTest, DispatchesInFlightAtTheEndAreUnfinished) {
   Start(2, {{1}});
   ASSERT_NE(Count(1), 0u);
   dispatches_.PublishRest();

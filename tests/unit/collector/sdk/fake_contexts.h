@@ -1,4 +1,4 @@
-// Contexts of an SDK that only notes what becomes of them.
+// Contexts of a fake SDK, which only counts starts and stops.
 #ifndef ROCATTACH_TESTS_UNIT_COLLECTOR_SDK_FAKE_CONTEXTS_H_
 #define ROCATTACH_TESTS_UNIT_COLLECTOR_SDK_FAKE_CONTEXTS_H_
 
@@ -6,11 +6,11 @@
 
 namespace rocattach::collector {
 
-// What the SDK's functions, which have no data of their own, work on.
+// State of the fake SDK, whose functions have no argument for it.
 struct FakeContexts {
   int starts = 0, stops = 0;
   rocattach_sdk_status start_status = ROCATTACH_SDK_STATUS_SUCCESS;
-  int active = 1;  // the SDK says that a started context still runs
+  int active = 1;  // the SDK reports that a started context still runs
 };
 inline FakeContexts* g_contexts = nullptr;
 

@@ -16,7 +16,7 @@
 
 namespace rocattach::collector {
 
-// What the SDK's functions, which have no data of their own, work on.
+// State of the fake SDK, whose functions have no argument for it.
 struct FakeSdk {
   std::set<uint64_t> without_counters;                // agents
   std::map<uint64_t, std::vector<uint64_t>> configs;  // by handle
@@ -24,7 +24,7 @@ struct FakeSdk {
   size_t created = 0;
   size_t limit = 8;  // counters of one config
   rocattach_sdk_status refuse = ROCATTACH_SDK_STATUS_SUCCESS;
-  uint64_t instances_asked = 0;  // for their counter
+  uint64_t instances_asked = 0;  // queries for an instance's counter
 };
 inline FakeSdk* g_fake = nullptr;
 
@@ -44,7 +44,7 @@ inline rocattach_sdk_status QueryAgents(int32_t, rocattach_sdk_agents_cb callbac
     agents[i].size = ROCATTACH_SDK_AGENT_BASE_BYTES;
     agents[i].id = {100 + i};
     agents[i].type = i == 0 ? ROCATTACH_SDK_AGENT_CPU : ROCATTACH_SDK_AGENT_GPU;
-    // As for a GPU whose render node cannot be opened.
+    // Empty, as for a GPU whose render node cannot be opened.
     agents[i].name = i == 2 ? "" : "gfx90a";
     agents[i].gfx_target_version = i == 2 ? 90402 : 90010;
     agents[i].product_name = "A product";
@@ -100,7 +100,7 @@ inline rocattach_sdk_status DestroyConfig(rocattach_sdk_counter_config_id config
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
-// Instances are counter * 1000 + position.
+// The ID of an instance is counter * 1000 + position.
 inline rocattach_sdk_status CounterOf(rocattach_sdk_instance_id id,
                                       rocattach_sdk_counter_id* counter) {
   ++g_fake->instances_asked;
@@ -108,7 +108,7 @@ inline rocattach_sdk_status CounterOf(rocattach_sdk_instance_id id,
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
-// The parts that a counted dispatch goes through, on memory of their own.
+// The parts that a counted dispatch passes through, with memory of their own.
 class SdkFixture : public testing::Test {
  protected:
   void SetUp() override {

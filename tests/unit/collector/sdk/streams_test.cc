@@ -1,4 +1,4 @@
-// HIP streams as the SDK announces them, on threads and for copies.
+// HIP streams, as announced by the SDK for threads and for copies.
 #include "userspace/collector/sdk/streams.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class SdkStreamsTest : public testing::Test {
     streams_.OnCallback(record, data);
   }
 
-  // The stream that the record of a copy submitted now says.
+  // The stream in the record of a copy that is submitted now.
   uint32_t OfCopy() {
     rocattach_sdk_async_correlation_id id = {};
     EXPECT_EQ(g_configured.request(1, {2}, ROCATTACH_SDK_REQUEST_MEMORY_COPY, 2, 3,
@@ -72,7 +72,7 @@ class SdkStreamsTest : public testing::Test {
   SdkStreams streams_;
 };
 
-TEST_F(SdkStreamsTest, TheStreamIsThatOfTheInnermostCallOfTheThread) {
+TEST_F(SdkStreamsTest, TheInnermostCallOfAThreadDeterminesItsStream) {
   ASSERT_TRUE(Configure());
   EXPECT_EQ(g_configured.kind, ROCATTACH_SDK_CALLBACK_HIP_STREAM);
   EXPECT_EQ(streams_.Current(), 0u);
@@ -96,7 +96,7 @@ TEST_F(SdkStreamsTest, AnSdkThatEndsProgramsIsNotAsked) {
   EXPECT_EQ(g_configured.request, nullptr);
   EXPECT_EQ(streams_.Current(), 0u);
   rocattach_sdk_async_correlation_id id = {};
-  id.external.value = 5;  // somebody else's
+  id.external.value = 5;  // another tool's
   EXPECT_EQ(streams_.OfCopy(id), 0u);
 }
 
@@ -133,7 +133,7 @@ TEST(HipStream, SharesTheFieldOfThePacket) {
   EXPECT_EQ(HipStreamId(r), 0u) << "the default stream";
   EXPECT_EQ(PacketNumber(r), 0u);
   EXPECT_EQ(PacketIndexOf(0), 0u);
-  // What a target may have written there instead.
+  // Values that a target may have written there instead.
   EXPECT_TRUE(IsPacketIndex(uint64_t{1} << 62));
   EXPECT_TRUE(IsPacketIndex(PacketIndexOf(UINT32_MAX)));
   EXPECT_FALSE(IsPacketIndex(kHipStreamTag));

@@ -1,4 +1,4 @@
-/* A library whose constructor kills whoever loads it. */
+/* A library whose constructor aborts the process that loads it. */
 #include <stdlib.h>
 __attribute__((constructor)) static void Abort(void) {
   abort();

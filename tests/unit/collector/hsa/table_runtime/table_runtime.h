@@ -1,4 +1,4 @@
-// The libraries of this folder, as tests see them.
+// Access to the libraries of this folder, for tests.
 #ifndef ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_TABLE_RUNTIME_TABLE_RUNTIME_H_
 #define ROCATTACH_TESTS_UNIT_COLLECTOR_HSA_TABLE_RUNTIME_TABLE_RUNTIME_H_
 
@@ -12,7 +12,7 @@
 
 namespace rocattach::collector {
 
-// One of them, loaded until the end of the process. Tests check loaded() first.
+// One of these libraries, loaded until the process ends. Tests check loaded() first.
 class TableRuntime {
  public:
   explicit TableRuntime(const std::string& name)
@@ -27,11 +27,11 @@ class TableRuntime {
     reinterpret_cast<void (*)(ApiTableRoot*)>(dlsym(library_, "tables_root"))(&root);
     return root;
   }
-  // What every entry is until somebody replaces it.
+  // The function in every entry that has not been replaced.
   void* function() const {
     return *static_cast<void* const*>(dlsym(library_, "tables_function"));
   }
-  // The slots of the AMD extension table, by the functions' names without hsa_amd_.
+  // Slots of the AMD extension table, by function name without hsa_amd_.
   std::map<std::string, uint32_t> Slots() const {
     struct Slot {
       const char* name;
