@@ -8,13 +8,14 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/version.h"
+#include "userspace/control/run_names.h"
 #include "userspace/control/session_wire.h"
-#include "userspace/session/engine_state.h"
+#include "userspace/session/session_runner.h"
 
 namespace rocattach {
 namespace {
 
-// Maximum time for which a record waits in the service to be sent with others.
+// Time after which a client that has gone is noticed while nothing is collected.
 constexpr std::chrono::milliseconds kTick(10);
 
 // The status for a client. A service that is ending has closed its sessions: to a
@@ -25,6 +26,36 @@ grpc::Status Answer(const absl::Status& status) {
   }
   return ToGrpc(status);
 }
+
+absl::Status RunEnded(uint64_t run) {
+  return SessionError(SessionStatus::kSessionNotActive,
+                      absl::StrCat("run ", run, " has ended"));
+}
+
+// Writes the records of a session to the queue of its run, after the names that they
+// need.
+class QueueWriter : public RecordConsumer {
+ public:
+  QueueWriter(std::shared_ptr<RunQueue> queue,
+              std::shared_ptr<const SessionTargetNames> known)
+      : queue_(std::move(queue)), known_(std::move(known)) {}
+
+  void Consume(const RecordHeader* begin, const RecordHeader* end) override {
+    for (v1::RunNames& names : sent_.For(begin, end, known_.get())) {
+      queue_->PushNames(std::move(names));
+    }
+    queue_->PushRecords(begin, end);
+  }
+  void TargetEnded(ProcessId target) override {
+    sent_.Ended(target.pid);
+    queue_->PushEnded(target);
+  }
+
+ private:
+  const std::shared_ptr<RunQueue> queue_;
+  const std::shared_ptr<const SessionTargetNames> known_;
+  RunNames sent_;  // names that the client has
+};
 
 }  // namespace
 
@@ -49,17 +80,15 @@ absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>> SessionApiServer::F
   absl::MutexLock lock(&mutex_);
   auto found = runs_.find(number.run());
   if (found != runs_.end()) return found->second;
-  return SessionError(SessionStatus::kSessionNotActive,
-                      absl::StrCat("run ", number.run(), " has ended"));
+  return RunEnded(number.run());
 }
 
 absl::Status SessionApiServer::End(ActiveRun* run) {
-  if (run->device == SessionId()) return sessions_->Stop(run->session);
-  SessionEngine& engine = sessions_->engine();
-  absl::Status stopped = engine.devices().Stop(run->device);
-  engine.devices().Destroy(run->device).IgnoreError();  // it may be gone already
+  if (!run->is_device) return sessions_->Stop(run->session);
   run->queue.Close();
-  return stopped;
+  absl::MutexLock lock(&run->device_mutex);
+  if (run->device == nullptr) return RunEnded(run->number);
+  return std::exchange(run->device, nullptr)->Stop();
 }
 
 void SessionApiServer::Close() {
@@ -76,17 +105,11 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
                                     grpc::ServerWriter<v1::RunEvent>* writer) {
   v1::RunEvent first;
   first.mutable_started()->set_run(run->number);
-  first.mutable_started()->set_session(
-      run->device == SessionId() ? run->session : Number(run->device));
+  first.mutable_started()->set_session(run->session);
   bool reading = writer->Write(first);
-  auto ticked = std::chrono::steady_clock::now();
   while (reading && !context->IsCancelled() && !run->queue.finished()) {
     const auto event = run->queue.Pop(kTick);
     if (event.has_value()) reading = writer->Write(*event);
-    if (const auto now = std::chrono::steady_clock::now(); now - ticked >= kTick) {
-      ticked = now;
-      sessions_->engine().buffers().Tick(BootNs());
-    }
   }
   // If the client is gone, nothing else would end the run.
   if (!run->asked) End(run).IgnoreError();
@@ -106,7 +129,7 @@ grpc::Status SessionApiServer::Hello(grpc::ServerContext*, const v1::HelloReques
 grpc::Status SessionApiServer::CheckFilter(grpc::ServerContext*,
                                            const v1::Filter* filter,
                                            v1::CheckFilterResponse*) {
-  return Answer(sessions_->engine().filters().Check(FilterFromProto(*filter)));
+  return Answer(sessions_->CheckFilter(FilterFromProto(*filter)));
 }
 
 grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,
@@ -134,19 +157,10 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
   for (const v1::TargetProcess& process : request->processes()) {
     spec.targets.push_back(FromProto(process));
   }
-  spec.records = [run = *run, engine = &sessions_->engine()](
-                     const RecordHeader* begin, const RecordHeader* end,
-                     SessionId session, BufferId) {
-    const auto known = engine->TargetNamesOf(session);
-    for (v1::RunNames& names : run->names.For(begin, end, known.get())) {
-      run->queue.PushNames(std::move(names));
-    }
-    run->queue.PushRecords(begin, end);
-  };
-  spec.process_ended = [run = *run](ProcessId target) {
-    run->names.Ended(target.pid);
-    run->queue.PushEnded(target);
-  };
+  spec.names = std::make_shared<SessionTargetNames>();
+  // Its queue is a part of the run, and keeps it alive.
+  spec.consumer = std::make_shared<QueueWriter>(
+      std::shared_ptr<RunQueue>(*run, &(*run)->queue), spec.names);
   spec.over = [run = *run] { run->queue.Close(); };
   const auto session = sessions_->Start(std::move(spec));
   if (!session.ok()) {
@@ -182,7 +196,7 @@ grpc::Status SessionApiServer::CheckDevice(grpc::ServerContext*,
                                            v1::CheckDeviceResponse* response) {
   const std::vector<std::string> counters(request->counters().begin(),
                                           request->counters().end());
-  const auto key = sessions_->engine().devices().Check(counters, request->gpu_index());
+  const auto key = sessions_->CheckDevice(counters, request->gpu_index());
   if (!key.ok()) return Answer(key.status());
   response->set_gpu_key(*key);
   return grpc::Status::OK;
@@ -193,16 +207,18 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
                                          grpc::ServerWriter<v1::RunEvent>* writer) {
   auto run = NewRun();
   if (!run.ok()) return Answer(run.status());
-  SessionEngine& engine = sessions_->engine();
-  (*run)->device = engine.devices().Add(
+  auto device = sessions_->StartDevice(
       {request->counters().begin(), request->counters().end()}, request->gpu_key());
-  sessions_->Yield();
-  const absl::Status started = engine.devices().Start((*run)->device);
-  if (!started.ok()) {
-    engine.devices().Destroy((*run)->device).IgnoreError();
+  if (!device.ok()) {
     absl::MutexLock lock(&mutex_);
     runs_.erase((*run)->number);
-    return Answer(started);
+    return Answer(device.status());
+  }
+  (*run)->session = device->number;
+  (*run)->is_device = true;
+  {
+    absl::MutexLock lock(&(*run)->device_mutex);
+    (*run)->device = std::move(device->run);
   }
   return Pump(context, run->get(), writer);
 }
@@ -212,7 +228,9 @@ grpc::Status SessionApiServer::PollDevice(grpc::ServerContext*,
                                           v1::DeviceValues* response) {
   const auto run = Find(*request);
   if (!run.ok()) return Answer(run.status());
-  const auto values = sessions_->engine().devices().Poll((*run)->device);
+  absl::MutexLock lock(&(*run)->device_mutex);
+  if ((*run)->device == nullptr) return Answer(RunEnded(request->run()));
+  const auto values = (*run)->device->Poll();
   if (!values.ok()) return Answer(values.status());
   response->mutable_values()->Add(values->begin(), values->end());
   return grpc::Status::OK;

@@ -11,7 +11,6 @@
 #include "absl/synchronization/mutex.h"
 #include "schemas/session_api.grpc.pb.h"
 #include "userspace/base/clock.h"
-#include "userspace/control/run_names.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/service/session_service.h"
 
@@ -52,10 +51,12 @@ class SessionApiServer : public v1::SessionApi::Service {
   struct ActiveRun {
     uint64_t number = 0;
     RunQueue queue;
-    RunNames names;                   // names that the client has
-    uint64_t session = 0;             // number in SessionService; 0: none
-    SessionId device = {};            // ID in its engine; none: a session's run
+    uint64_t session = 0;             // number in SessionService
     std::atomic<bool> asked = false;  // the client has requested its end
+    // Set while it is a device session that has not been stopped.
+    absl::Mutex device_mutex;
+    std::shared_ptr<DeviceRun> device ABSL_GUARDED_BY(device_mutex);
+    bool is_device = false;
   };
 
   absl::StatusOr<std::shared_ptr<ActiveRun>> NewRun();

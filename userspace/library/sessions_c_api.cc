@@ -292,9 +292,9 @@ rocattach_session_status_t rocattach_flush_data(rocattach_session_id_t session_i
 rocattach_session_status_t rocattach_get_dropped_records(
     rocattach_session_id_t session_id, uint64_t* records) {
   return With([&](SessionEngine& engine) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto report, engine.Report(Id(session_id)));
+    ASSIGN_OR_RETURN(const uint64_t dropped, engine.Dropped(Id(session_id)));
     if (records == nullptr) return IsNull("records");
-    *records = report.dropped;
+    *records = dropped;
     return absl::OkStatus();
   });
 }

@@ -1,8 +1,8 @@
 // The default runner of the installed library: a service on this machine.
 #include <memory>
 
-#include "userspace/control/remote_runner.h"
 #include "userspace/control/service_channel.h"
+#include "userspace/library/remote_runner.h"
 #include "userspace/library/sessions_state.h"
 
 namespace rocattach {

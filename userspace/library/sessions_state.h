@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/base/session_status.h"
-#include "userspace/session/session_engine.h"
+#include "userspace/library/session_engine.h"
 #include "userspace/session/session_runner.h"
 
 namespace rocattach {

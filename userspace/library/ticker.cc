@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/steady_cond_var.h"
-#include "userspace/session/record_buffer.h"
+#include "userspace/library/record_buffer.h"
 
 namespace rocattach {
 
@@ -30,7 +30,7 @@ Ticker::~Ticker() {
   }
   shared_->wake.SignalAll();
   // The ticker may be destroyed by a callback that it runs, or that waits for one.
-  if (RecordBuffer::InCallback()) {
+  if (UserCallback::Active()) {
     thread_.detach();
   } else {
     thread_.join();

@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "userspace/session/session_engine.h"
+#include "userspace/library/session_engine.h"
 
 namespace rocattach {
 

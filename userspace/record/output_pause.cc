@@ -22,12 +22,13 @@ void OutputPause::Update(const OutputSet& output) {
   if (paused_ != output.paused().ok()) return;
   paused_ = !paused_;
   statistics_->SetPaused(paused_);
-  if (observer_ == nullptr) return;
-  if (paused_) {
-    dropped_before_ = output.records_dropped();
-    observer_->OnRecordingPaused(output.paused());
-  } else {
-    observer_->OnRecordingResumed(output.records_dropped() - dropped_before_);
+  if (paused_) dropped_before_ = output.records_dropped();
+  for (RecorderObserver* observer : *observers_) {
+    if (paused_) {
+      observer->OnRecordingPaused(output.paused());
+    } else {
+      observer->OnRecordingResumed(output.records_dropped() - dropped_before_);
+    }
   }
 }
 

@@ -19,9 +19,9 @@ std::string PausedText(const absl::Status& why);
 // number of records lost meanwhile. Not thread-safe.
 class OutputPause {
  public:
-  // `observer` may be null; both must outlive this.
-  OutputPause(RunStatistics* statistics, RecorderObserver* observer)
-      : statistics_(statistics), observer_(observer) {}
+  // Both must outlive this.
+  OutputPause(RunStatistics* statistics, const RecorderObservers* observers)
+      : statistics_(statistics), observers_(observers) {}
 
   // To be called after each OutputSet::Flush().
   void Update(const OutputSet& output);
@@ -30,7 +30,7 @@ class OutputPause {
 
  private:
   RunStatistics* const statistics_;
-  RecorderObserver* const observer_;
+  const RecorderObservers* const observers_;
   bool paused_ = false;
   uint64_t dropped_before_ = 0;
 };

@@ -63,19 +63,19 @@ bool IsUnwanted(const Window& window) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Start(RecorderOptions options,
-                                                          RecorderObserver* observer) {
+                                                          RecorderObservers observers) {
   ASSIGN_OR_RETURN(OutputSet output, OutputSet::Open(options.output));
   auto recorder = std::unique_ptr<Recorder>(
-      new Recorder(std::move(options), observer, std::move(output)));
+      new Recorder(std::move(options), std::move(observers), std::move(output)));
   RETURN_IF_ERROR(recorder->inbox_.status());
   recorder->thread_ = std::thread([raw = recorder.get()] { raw->Run(); });
   return recorder;
 }
 
-Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
+Recorder::Recorder(RecorderOptions options, RecorderObservers observers,
                    OutputSet output)
     : options_(std::move(options)),
-      observer_(observer),
+      observers_(std::move(observers)),
       output_(std::move(output)),
       statistics_(BootNs()),
       views_(kMostViewBytes),
@@ -85,9 +85,9 @@ Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
       }),
       offers_(options_.targets,
               uint64_t{options_.collector_config.map_wait_msec} * 1'000'000),
-      verdicts_({&statistics_, options_.meters, options_.stub_remover, observer_,
+      verdicts_({&statistics_, options_.meters, options_.stub_remover, &observers_,
                  options_.on_not_entered}),
-      pause_(&statistics_, observer_),
+      pause_(&statistics_, &observers_),
       governor_(options_.budget),
       topology_(options_.sdk_search.topology) {}
 
@@ -256,8 +256,8 @@ void Recorder::Govern(uint64_t now_ns) {
     target->SetSampling(governor_.level(), governor_.reason());
   }
   statistics_.SetSampling(governor_.level());
-  if (observer_ != nullptr) {
-    observer_->OnSampling(governor_.level(), governor_.reason());
+  for (RecorderObserver* observer : observers_) {
+    observer->OnSampling(governor_.level(), governor_.reason());
   }
 }
 
@@ -437,8 +437,10 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   offers_.ReportIfMissed(*target);
   const v1::LossAccount account = target->Close(end);
   statistics_.CountEnd(account, target->published);
-  if (observer_ != nullptr && attached) {
-    observer_->OnEnd(target->process(), end, account);
+  if (attached) {
+    for (RecorderObserver* observer : observers_) {
+      observer->OnEnd(target->process(), end, account);
+    }
   }
   offers_.Withdraw(id);
 }
@@ -457,8 +459,8 @@ void Recorder::CompareWithDriver(std::map<ProcessId, DriverReading> readings) {
 
 void Recorder::ReportUnseenWork(const Target& target) {
   statistics_.CountUnseenWork();
-  if (observer_ != nullptr) {
-    observer_->OnUnseenWork(target.process(), target.unseen_work());
+  for (RecorderObserver* observer : observers_) {
+    observer->OnUnseenWork(target.process(), target.unseen_work());
   }
 }
 
@@ -466,8 +468,8 @@ void Recorder::ReportNotBelievable(Target* target) {
   if (target->not_believable().empty()) return;
   if (std::exchange(target->reported_not_believable, true)) return;
   statistics_.CountNotBelievable();
-  if (observer_ != nullptr) {
-    observer_->OnNotBelievable(target->process(), target->not_believable());
+  for (RecorderObserver* observer : observers_) {
+    observer->OnNotBelievable(target->process(), target->not_believable());
   }
 }
 

@@ -72,7 +72,7 @@ struct RecorderOptions {
 class Recorder : public WindowSink {
  public:
   static absl::StatusOr<std::unique_ptr<Recorder>> Start(RecorderOptions options,
-                                                         RecorderObserver* observer);
+                                                         RecorderObservers observers);
   ~Recorder() override;
 
   void OnWindow(Window window) override;
@@ -124,7 +124,7 @@ class Recorder : public WindowSink {
   std::vector<std::string> files() const { return output_.files(); }
 
  private:
-  Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
+  Recorder(RecorderOptions options, RecorderObservers observers, OutputSet output);
   void StopThread();
   absl::Status CloseAll(const rocattach_bpf_stats& kernel);
   void Run();
@@ -168,7 +168,7 @@ class Recorder : public WindowSink {
   void Govern(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
 
   const RecorderOptions options_;
-  RecorderObserver* const observer_;
+  const RecorderObservers observers_;
   OutputSet output_;
   RecorderInbox inbox_;
   RunStatistics statistics_;

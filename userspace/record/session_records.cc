@@ -257,27 +257,6 @@ void SessionRecords::Write() {
 
 // SessionRecords: values of dispatches and samples.
 
-namespace {
-
-// Sinks get the values as they are in the rings, under another type.
-static_assert(sizeof(CounterReading) == sizeof(rocattach_counter_value));
-static_assert(offsetof(CounterReading, instances) ==
-              offsetof(rocattach_counter_value, instances));
-static_assert(offsetof(CounterReading, sum) == offsetof(rocattach_counter_value, sum));
-static_assert(offsetof(CounterReading, maximum) ==
-              offsetof(rocattach_counter_value, maximum));
-
-void AppendReadings(absl::Span<const rocattach_counter_value> values,
-                    std::vector<CounterReading>* readings) {
-  const size_t before = readings->size();
-  readings->resize(before + values.size());
-  if (values.empty()) return;
-  memcpy(static_cast<void*>(readings->data() + before), values.data(),
-         values.size() * sizeof(values[0]));
-}
-
-}  // namespace
-
 // Appends one record for each value; `record` has what they share. Instances are in the
 // SDK's order, which is another one, and may be missing for some values.
 void SessionRecords::AppendRecords(CounterRecord record, const Pending& pending,
@@ -302,21 +281,6 @@ void SessionRecords::AppendRecords(CounterRecord record, const Pending& pending,
   }
 }
 
-absl::Span<const CounterReading> SessionRecords::ReadingsOf(
-    absl::Span<const rocattach_counter_value> values) {
-  some_readings_.clear();
-  AppendReadings(values, &some_readings_);
-  return some_readings_;
-}
-
-bool SessionRecords::SinkReads(bool for_timestamps, bool for_counters) {
-  uint8_t& reads = reads_[(for_timestamps ? 2 : 0) + (for_counters ? 1 : 0)];
-  if (reads == 0) {
-    reads = events_of_->sink->ReadsDispatches(for_timestamps, for_counters) ? 2 : 1;
-  }
-  return reads == 2;
-}
-
 void SessionRecords::UseEventsOf(const std::shared_ptr<ActivePlan>& active) {
   if (active == events_of_) return;
   std::shared_ptr<ActivePlan> next = active;  // a program's callbacks may end the plan
@@ -327,13 +291,13 @@ void SessionRecords::UseEventsOf(const std::shared_ptr<ActivePlan>& active) {
 // Batched, and skipped for a sink that reads none: most sessions are only recorded.
 void SessionRecords::AddEvent(const CountedDispatch& counted, bool for_timestamps,
                               bool for_counters) {
-  if (!SinkReads(for_timestamps, for_counters)) {
+  if (!events_of_->sink->ReadsDispatches()) {
     unread_for_timestamps_ += for_timestamps ? 1 : 0;
     unread_for_counters_ += for_counters ? 1 : 0;
     return;
   }
   event_readings_.push_back(readings_.size());
-  AppendReadings(counted.values, &readings_);
+  readings_.insert(readings_.end(), counted.values.begin(), counted.values.end());
   DispatchEvent& event = events_.emplace_back();
   event.dispatch = counted.dispatch;
   event.for_timestamps = for_timestamps;
@@ -342,7 +306,6 @@ void SessionRecords::AddEvent(const CountedDispatch& counted, bool for_timestamp
 }
 
 void SessionRecords::PassEvents() {
-  memset(reads_, 0, sizeof(reads_));
   if ((unread_for_timestamps_ | unread_for_counters_) != 0) {
     events_of_->sink->CountDispatches(std::exchange(unread_for_timestamps_, 0),
                                       std::exchange(unread_for_counters_, 0));
@@ -351,7 +314,7 @@ void SessionRecords::PassEvents() {
   // The sink may run a program's callbacks: nothing of ours may be in use meanwhile.
   const std::shared_ptr<ActivePlan> active = events_of_;
   std::vector<DispatchEvent> events = std::move(events_);
-  std::vector<CounterReading> readings = std::move(readings_);
+  std::vector<rocattach_counter_value> readings = std::move(readings_);
   event_readings_.push_back(readings.size());
   for (size_t i = 0; i < events.size(); ++i) {
     events[i].readings = absl::MakeConstSpan(readings).subspan(
@@ -574,7 +537,7 @@ void SessionRecords::CountValues(const CountedDispatch& counted) {
   ++counts_.counted;
   if (meter_ == nullptr) return;
   meter_->AddCounters(counted.dispatch.agent_id, counted.active.plan->counter_names,
-                      ReadingsOf(counted.values));
+                      counted.values);
 }
 
 void SessionRecords::AddCounted(const CountedDispatch& counted) {
@@ -608,7 +571,7 @@ void SessionRecords::CompleteSample(const Pending& pending) {
   event.pass = pending.pass;
   event.begin_ns = pending.sample.begin_ns;
   event.end_ns = pending.sample.end_ns;
-  event.readings = ReadingsOf(pending.values);
+  event.readings = pending.values;
   if (meter_ != nullptr && event.end_ns > event.begin_ns) {
     meter_->AddSample(event.agent_id, pending.active->plan->counter_names,
                       event.readings, event.end_ns - event.begin_ns);

@@ -142,14 +142,10 @@ class SessionRecords {
                           const rocattach_instances& instances) const;
   static void AppendRecords(CounterRecord record, const Pending& pending,
                             std::vector<CounterRecord>* batch);
-  // The values as sinks get them; valid until the next call.
-  absl::Span<const CounterReading> ReadingsOf(
-      absl::Span<const rocattach_counter_value> values);
   // Makes `active` the plan that the next events belong to.
   void UseEventsOf(const std::shared_ptr<ActivePlan>& active);
   // Queues a dispatch for the sink of `events_of_`, or for being counted there.
   void AddEvent(const CountedDispatch& counted, bool for_timestamps, bool for_counters);
-  bool SinkReads(bool for_timestamps, bool for_counters);
   void PassEvents();
   void CountValues(const CountedDispatch& counted);
   // A dispatch that is selected for its counters, without instances.
@@ -176,9 +172,6 @@ class SessionRecords {
   // Head of the first value slot of the last valid dispatch without instances: one that
   // differs only in the correlation id needs no look at the plan.
   ValueSlotHead good_head_;
-  // Answers of the sink of `events_of_` since the last Write(), by for_timestamps and
-  // for_counters: 0 not asked, 1 no, 2 yes.
-  uint8_t reads_[4] = {};
   // Values of dispatches with instances, and values of samples.
   std::vector<CounterRecord> counter_batch_, sample_batch_;
   // The plan of all `events_`. Their readings are in `readings_`, and begin there at
@@ -187,7 +180,7 @@ class SessionRecords {
   uint64_t unread_for_timestamps_ = 0, unread_for_counters_ = 0;  // only counted
   std::vector<DispatchEvent> events_;
   std::vector<size_t> event_readings_;
-  std::vector<CounterReading> readings_, some_readings_;
+  std::vector<rocattach_counter_value> readings_;
   std::vector<ApiCallRecord> api_batch_;
   std::vector<MemoryRecord> memory_batch_;
   SessionCounts counts_;

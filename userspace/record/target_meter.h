@@ -39,12 +39,12 @@ class TargetMeter {
   virtual void AddSampled(absl::Span<const rocattach_dispatch> records,
                           absl::Span<const uint32_t> weights) = 0;
   virtual void AddCopies(absl::Span<const rocattach_copy> records) = 0;
-  // Counters of one dispatch; CounterReading::counter is an index of `names`.
+  // Counters of one dispatch; rocattach_counter_value::counter is an index of `names`.
   virtual void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
-                           absl::Span<const CounterReading> readings) = 0;
+                           absl::Span<const rocattach_counter_value> readings) = 0;
   // Counters of a whole GPU over a span of time.
   virtual void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
-                         absl::Span<const CounterReading> readings,
+                         absl::Span<const rocattach_counter_value> readings,
                          uint64_t span_ns) = 0;
   // Called now and then, and when the process has ended.
   virtual void Update(const TargetStanding& standing) = 0;

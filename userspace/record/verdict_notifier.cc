@@ -9,8 +9,9 @@ void VerdictNotifier::Notify(const Target& target) const {
   to_.statistics->CountVerdict(target.verdict());
   if (to_.meters != nullptr) to_.meters->OnVerdict(target.window());
   if (target.verdict() == Verdict::kRefused) RemoveStub(target.opened());
-  if (to_.observer != nullptr)
-    to_.observer->OnVerdict(target.process(), target.window());
+  for (RecorderObserver* observer : *to_.observers) {
+    observer->OnVerdict(target.process(), target.window());
+  }
   if (to_.on_not_entered != nullptr && MayBeEnteredLater(target.window())) {
     to_.on_not_entered(target.id());
   }

@@ -17,13 +17,13 @@ namespace rocattach {
 // Counts verdicts and passes them on. Not thread-safe.
 class VerdictNotifier {
  public:
-  // All but `statistics` may be null. All must outlive the notifier.
+  // All but `statistics` and `observers` may be null. All must outlive the notifier.
   struct Receivers {
     RunStatistics* statistics = nullptr;
     TargetMeters* meters = nullptr;
     // Removes the stubs of refused attaches.
     StubRemover* stub_remover = nullptr;
-    RecorderObserver* observer = nullptr;
+    const RecorderObservers* observers = nullptr;
     // Called if the process was not entered, for a reason that may be temporary.
     std::function<void(ProcessId)> on_not_entered;
   };

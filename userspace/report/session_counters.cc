@@ -166,7 +166,7 @@ size_t SessionCounters::AddDispatch(absl::Span<const CounterRecord> values) {
       continue;
     }
     readings_.push_back(
-        {value.counter, value.instances, value.sum, value.minimum, value.maximum});
+        {value.counter, 0, value.instances, value.sum, value.minimum, value.maximum});
   }
   return kind->totals->Add(first.kernel_id, first.pass, readings_);
 }

@@ -78,7 +78,7 @@ class SessionCounters {
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::map<uint32_t, Kind*> by_agent_;
   std::map<std::pair<uint32_t, uint16_t>, SampledCounter> samples_;
-  std::vector<CounterReading> readings_;
+  std::vector<rocattach_counter_value> readings_;
   uint64_t unknown_values_ = 0;
 };
 

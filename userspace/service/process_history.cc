@@ -101,7 +101,8 @@ void ProcessHistory::OnVerdict(const v1::Process& process,
   Settle(entry);
 }
 
-void ProcessHistory::OnEnd(const v1::Process& process, const v1::ProcessEnd& end) {
+void ProcessHistory::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+                           const v1::LossAccount&) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(IdOf(process));
   Keep(process, entry->life.mutable_process());

@@ -17,13 +17,14 @@
 #include "schemas/stream.pb.h"
 #include "userspace/attribution/workload.h"
 #include "userspace/base/process.h"
+#include "userspace/record/recorder_observer.h"
 
 namespace rocattach {
 
 // Verdicts, misses, ends and workloads, by process. Processes that are attached to and
 // have not ended are forgotten last; of each kind, the first are forgotten first.
 // Thread-safe; no function waits.
-class ProcessHistory {
+class ProcessHistory : public RecorderObserver {
  public:
   struct Limits {
     size_t processes = 16384;
@@ -37,10 +38,10 @@ class ProcessHistory {
   ProcessHistory() : ProcessHistory(Limits()) {}
   explicit ProcessHistory(const Limits& limits) : limits_(limits) {}
 
-  void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict)
+  void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnEnd(const v1::Process& process, const v1::ProcessEnd& end)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+             const v1::LossAccount& account) override ABSL_LOCKS_EXCLUDED(mutex_);
   // Called when a late attach to the process was not begun.
   void OnNotAttached(const ProcessId& process, absl::string_view why)
       ABSL_LOCKS_EXCLUDED(mutex_);

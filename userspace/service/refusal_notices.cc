@@ -11,6 +11,11 @@ RefusalNotices::Due RefusalNotices::Add(uint64_t session, ProcessId target,
   return {.stream = true, .people = other_reason};
 }
 
+void RefusalNotices::KeepOnly(const std::set<ProcessId>& targets) {
+  std::erase_if(
+      last_, [&](const auto& entry) { return !targets.contains(entry.first.second); });
+}
+
 void RefusalNotices::Forget(uint64_t session) {
   std::erase_if(last_, [&](const auto& entry) { return entry.first.first == session; });
 }

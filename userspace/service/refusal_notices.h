@@ -2,8 +2,10 @@
 #ifndef ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
 #define ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,9 @@ class RefusalNotices {
   Due Add(uint64_t session, ProcessId target, const std::string& why, uint64_t period);
   // Called when the session is over.
   void Forget(uint64_t session);
+  // Forgets all other processes.
+  void KeepOnly(const std::set<ProcessId>& targets);
+  size_t size() const { return last_.size(); }
 
  private:
   struct Notice {

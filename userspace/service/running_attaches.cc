@@ -138,7 +138,9 @@ void RunningAttaches::OnLateWindow(const rocattach_event& event, bool served) {
   for (RunningAttacher* attacher : attachers_) attacher->OnLateWindow(event, served);
 }
 
-void RunningAttaches::OnVerdict(pid_t pid, const v1::WindowEvent& verdict) {
+void RunningAttaches::OnVerdict(const v1::Process& process,
+                                const v1::WindowEvent& verdict) {
+  const auto pid = static_cast<pid_t>(process.pid());
   targets_.OnSettled(pid);
   requested_.OnVerdict(pid, MayBeEnteredLater(verdict));
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED && first_attach_ns_ == 0) {

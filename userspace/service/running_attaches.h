@@ -36,7 +36,7 @@ namespace rocattach {
 // Enters the processes that the user named and their descendants, waits for those that
 // cannot be entered yet, and knows when each has its verdict. Created before the
 // recorder and the server, and outlives both.
-class RunningAttaches {
+class RunningAttaches : public RecorderObserver {
  public:
   struct Options {
     // Waits for those that have not started their runtime, or cannot be entered now.
@@ -91,8 +91,8 @@ class RunningAttaches {
   // For WindowServerOptions::on_late_window.
   void OnLateWindow(const rocattach_event& event, bool served)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Called for each verdict of a process. On the recorder's thread.
-  void OnVerdict(pid_t pid, const v1::WindowEvent& verdict);
+  // On the recorder's thread.
+  void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override;
 
   // True if only followed processes have windows.
   bool follows() const { return targets_.follows(); }

@@ -7,13 +7,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "userspace/session/collection_period.h"
-#include "userspace/session/record_router.h"
-#include "userspace/session/session_engine.h"
+#include "userspace/session/session_runner.h"
+#include "userspace/session/session_sink.h"
+#include "userspace/session/session_types.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
@@ -28,10 +31,11 @@ struct SessionRequest {
   bool yields = false;
   // Duration and periods begin with the first process instead of now.
   bool from_first_process = false;
-  // For programs that receive the records themselves; filters then share one buffer.
+  // For programs that receive the records themselves.
   std::vector<ProcessId> targets = {};  // like `pids`
-  BufferCallback records = {};
-  ProcessEndedCallback process_ended = {};
+  std::shared_ptr<RecordConsumer> consumer = {};
+  // Gets the names that the records need; null if the consumer needs none.
+  std::shared_ptr<SessionTargetNames> names = {};
   std::function<void()> over = {};  // called when the session has ended; must not wait
 };
 

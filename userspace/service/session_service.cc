@@ -17,12 +17,13 @@
 namespace rocattach {
 namespace {
 
-// For client programs: number of bytes that are sent over the socket at once, and
-// maximum time to wait for more.
-constexpr size_t kClientBufferBytes = 256 << 10;
-constexpr uint64_t kClientFlushMs = 10;
 // Number of listed sessions from which on those that are over are removed.
 constexpr size_t kListedSessions = 1000;
+
+absl::Status NoSession(uint64_t number) {
+  return SessionError(SessionStatus::kSessionNotFound,
+                      absl::StrCat("no session ", number, " is active"));
+}
 
 }  // namespace
 
@@ -36,24 +37,18 @@ std::string SkippedPeriodsText(uint64_t periods) {
                             "service could start them");
 }
 
-SessionService::SessionService(
-    std::shared_ptr<const CounterCatalog> catalog,
-    std::function<void(pid_t, const std::string&)> on_refused,
-    std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out,
-    std::function<void(pid_t, uint64_t)> on_skipped)
+SessionService::SessionService(std::shared_ptr<const CounterCatalog> catalog,
+                               SessionObserver* observer)
     : catalog_(std::move(catalog)),
-      on_refused_(std::move(on_refused)),
-      on_left_out_(std::move(on_left_out)),
-      on_skipped_(std::move(on_skipped)) {
-  targets_ = std::make_shared<SessionTargets>(
-      [this](ProcessId target, bool waiting) {
-        OnArrival({target, waiting});
-      },
-      [this](ProcessId target) {
-        OnArrival({target, false, /*missed=*/true});
-      });
-  engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
-  engine_->Initialize().IgnoreError();  // it is new
+      observer_(observer),
+      targets_(std::make_shared<SessionTargets>(
+          [this](ProcessId target, bool waiting) {
+            OnArrival({target, waiting});
+          },
+          [this](ProcessId target) {
+            OnArrival({target, false, /*missed=*/true});
+          })),
+      runner_(targets_, catalog_) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -65,16 +60,21 @@ void SessionService::Close() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(stopping_, true)) return;
+    // The thread may be waiting for a process that does not answer.
+    for (const auto& [number, run] : runs_) run->EndAt(BootNs());
   }
   changed_.Signal();
-  // The thread may be waiting for a process that does not answer.
-  engine_->EndAllNow();
   thread_.join();
   absl::MutexLock lock(&sessions_mutex_);
   for (auto& [number, session] : sessions_) {
     if (!session.over) End(&session).IgnoreError();  // there is no client to report to
   }
-  engine_->Finalize().IgnoreError();
+}
+
+absl::Status SessionService::CheckOpen() {
+  absl::MutexLock lock(&mutex_);
+  if (!stopping_) return absl::OkStatus();
+  return SessionError(SessionStatus::kNotInitialized, "the service is ending");
 }
 
 void SessionService::OnArrival(const Arrival& arrival) {
@@ -129,10 +129,10 @@ void SessionService::ServeArrival(const Arrival& arrival) {
   for (auto& [number, session] : sessions_) {
     if (!std::exchange(session.awaits_first, false)) continue;
     session.begin_ns = arrival.time_ns;
-    engine_->EndSessionAt(session.id, EndOfPeriod(session));
+    if (session.run != nullptr) session.run->EndAt(EndOfPeriod(session));
     WakeScheduler();
   }
-  engine_->TargetArrived(arrival.target);
+  runner_.Arrived(arrival.target);
   for (auto& [number, session] : sessions_) {
     // This process may be able to serve a session that no other could.
     if (!session.waiting_for.empty()) BeginPeriod(&session);
@@ -157,10 +157,8 @@ void SessionService::ServeMissed(ProcessId target) {
 }
 
 void SessionService::ReportRefusals(Session* session) {
-  auto report = engine_->Report(session->id);
-  if (!report.ok()) return;
-  session->ran |= !report->running.empty();
-  for (const auto& [target, status] : report->refused) {
+  session->ran |= !session->run->Running().empty();
+  for (const auto& [target, status] : session->run->NewlyRefused()) {
     // If a period is over before a process has begun it, the process did not refuse it.
     const bool is_skipped = !session->request.periods.empty() &&
                             absl::StrContains(status.message(), kEndedBeforeBegun);
@@ -173,33 +171,39 @@ void SessionService::ReportRefusals(Session* session) {
     }
   }
   if (session->request.yields) return;
-  std::erase_if(session->left_out, [&report](ProcessId target) {
-    return !report->left_out.contains(target);  // it has ended
+  const auto left_out = session->run->LeftOutOf();
+  std::erase_if(session->left_out, [&left_out](ProcessId target) {
+    return !left_out.contains(target);  // it has ended
   });
-  for (const auto& [target, what] : report->left_out) {
+  for (const auto& [target, what] : left_out) {
     const bool is_new = !what.empty() && session->left_out.insert(target).second;
-    if (is_new && on_left_out_) on_left_out_(target.pid, what);
+    if (is_new && observer_ != nullptr) observer_->OnSessionLeftOut(target.pid, what);
   }
 }
 
 void SessionService::ReportRefusal(const Session& session, ProcessId target,
                                    const std::string& why) {
+  ForgetEndedNotices();
   const uint64_t number = Number(session.id);
   const RefusalNotices::Due due = notices_.Add(number, target, why, session.period);
   if (due.stream) targets_->WriteRefusal(target, number, why);
-  if (due.people && on_refused_) on_refused_(target.pid, why);
+  if (due.people && observer_ != nullptr) observer_->OnSessionRefused(target.pid, why);
 }
 
-void SessionService::Yield() {
-  absl::MutexLock lock(&sessions_mutex_);
-  YieldTo({});
+void SessionService::ForgetEndedNotices() {
+  if (notices_.size() + skip_notices_.size() < most_notices_) return;
+  const std::vector<ProcessId> targets = targets_->Targets();
+  const std::set<ProcessId> alive(targets.begin(), targets.end());
+  notices_.KeepOnly(alive);
+  skip_notices_.KeepOnly(alive);
+  most_notices_ = notices_.size() + skip_notices_.size() + kEndedThatAreKept;
 }
 
 void SessionService::YieldTo(const SessionRequest& request) {
   if (request.yields) return;
   for (auto& [number, session] : sessions_) {
     if (!session.request.yields || !session.collecting) continue;
-    engine_->TerminateSession(session.id).IgnoreError();  // the stream has its data
+    session.run->Stop().IgnoreError();  // the stream has its data
     session.collecting = false;
     session.waiting_for = "another session";
   }
@@ -217,31 +221,24 @@ uint64_t SessionService::EndOfPeriod(const Session& session) {
 
 void SessionService::BeginPeriod(Session* session) {
   YieldTo(session->request);
-  const absl::Status started =
-      engine_->StartSession(session->id, EndOfPeriod(*session));
+  const absl::Status started = StartRun(session);
   session->collecting = started.ok();
   session->waiting_for = started.ok() ? "" : std::string(started.message());
   ReportRefusals(session);
   if (started.ok() || session->request.yields) return;
-  // The engine names the processes that refuse; if another session conflicts, it stops
-  // at the first.
+  // The run names the processes that refuse; if another session conflicts, it stops at
+  // the first.
   session->was_refused = true;
-  const auto report = engine_->Report(session->id);
+  const auto refused = session->run->Refused();
   for (ProcessId target : TargetsOf(*session)) {
-    if (report.ok() && report->refused.contains(target)) continue;
+    if (refused.contains(target)) continue;
     ReportRefusal(*session, target, session->waiting_for);
   }
 }
 
 std::vector<ProcessId> SessionService::TargetsOf(const Session& session) {
-  if (IsForAllProcesses(session.request)) return targets_->Targets();
-  std::vector<ProcessId> targets = session.request.targets;
-  for (pid_t pid : session.request.pids) {
-    if (auto target = targets_->FindTarget(pid); target.ok()) {
-      targets.push_back(*target);
-    }
-  }
-  return targets;
+  if (session.targets.empty()) return targets_->Targets();
+  return {session.targets.begin(), session.targets.end()};
 }
 
 void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
@@ -259,12 +256,14 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
 
 void SessionService::ReportSkipped(const Session& session, ProcessId target,
                                    uint64_t periods) {
+  ForgetEndedNotices();
   const uint64_t number = Number(session.id);
   const auto notice = skip_notices_.Add(number, target, "", session.period);
-  if (notice.stream) {
-    targets_->WriteRefusal(target, number, SkippedPeriodsText(periods));
+  const std::string text = SkippedPeriodsText(periods);
+  if (notice.stream) targets_->WriteRefusal(target, number, text);
+  if (notice.people && observer_ != nullptr) {
+    observer_->OnPeriodsSkipped(target.pid, periods, text);
   }
-  if (notice.people && on_skipped_) on_skipped_(target.pid, periods);
 }
 
 void SessionService::WakeScheduler() {
@@ -304,7 +303,7 @@ uint64_t SessionService::ServeSchedule(Session* session, uint64_t now_ns,
   if (step.collect && !session->collecting) BeginPeriod(session);
   if (!step.collect && was_due) {
     if (session->collecting) {
-      engine_->TerminateSession(session->id).IgnoreError();  // the stream has its data
+      session->run->Stop().IgnoreError();  // the stream has its data
       *released = true;
     }
     session->collecting = false;
@@ -317,43 +316,51 @@ uint64_t SessionService::ServeSchedule(Session* session, uint64_t now_ns,
   return wake_ns;
 }
 
-absl::Status SessionService::Create(const SessionRequest& request, Session* session) {
+absl::StatusOr<SessionService::Session> SessionService::NewSession(
+    SessionRequest request) {
   if (request.filters.empty()) {
     return SessionError(SessionStatus::kSessionMissingFilter, "nothing to collect");
   }
-  ASSIGN_OR_RETURN(session->id, engine_->CreateSession(kNoReplay));
-  absl::Status status = Complete(request, session);
-  if (!status.ok()) engine_->DestroySession(session->id).IgnoreError();
-  return status;
-}
-
-absl::Status SessionService::Complete(const SessionRequest& request, Session* session) {
-  const SessionId id = session->id;
-  for (const FilterSpec& spec : request.filters) {
-    ASSIGN_OR_RETURN(const FilterId filter, engine_->filters().Create(id, spec));
-    if (session->buffer != BufferId()) {
-      // Uses the buffer of the first filter.
-    } else if (!request.records) {
-      ASSIGN_OR_RETURN(session->buffer, engine_->buffers().CreateUnread(id));
-    } else {
-      ASSIGN_OR_RETURN(session->buffer, engine_->buffers().Create(
-                                            id, kClientBufferBytes, request.records));
-      RETURN_IF_ERROR(
-          engine_->buffers().SetFlushInterval(id, session->buffer, kClientFlushMs));
-    }
-    RETURN_IF_ERROR(engine_->filters().SetBuffer(id, filter, session->buffer));
+  std::set<FilterKind> kinds;
+  for (const FilterSpec& filter : request.filters) {
+    RETURN_IF_ERROR(runner_.CheckFilter(filter));
+    if (kinds.insert(filter.kind).second) continue;
+    return SessionError(
+        SessionStatus::kSessionFilterDataMismatch,
+        absl::StrCat("two filters of kind ", static_cast<int>(filter.kind)));
   }
-  if (request.process_ended) {
-    RETURN_IF_ERROR(engine_->SetProcessEndedCallback(id, request.process_ended));
-  }
+  Session session;
   for (pid_t pid : request.pids) {
     ASSIGN_OR_RETURN(const ProcessId target, targets_->FindTarget(pid));
-    RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
+    session.targets.insert(target);
   }
-  for (ProcessId target : request.targets) {
-    RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
+  session.targets.insert(request.targets.begin(), request.targets.end());
+  if (request.names == nullptr) request.names = std::make_shared<SessionTargetNames>();
+  session.id = SessionOfNumber(++last_number_);
+  session.request = std::move(request);
+  return session;
+}
+
+absl::Status SessionService::StartRun(Session* session) {
+  RunSpec spec;
+  spec.session = session->id;
+  spec.filters = session->request.filters;
+  spec.targets.assign(session->targets.begin(), session->targets.end());
+  spec.consumer = session->request.consumer;
+  spec.names = session->request.names;
+  const std::shared_ptr<TargetRun> run = runner_.NewTargetRun(std::move(spec));
+  run->EndAt(EndOfPeriod(*session));
+  if (session->run != nullptr) session->collected.Add(session->run->collected());
+  session->run = run;
+  {
+    absl::MutexLock lock(&mutex_);
+    runs_[Number(session->id)] = run;
   }
-  return absl::OkStatus();
+  // After it is in the list: either this sees that the service ends, or Close() ends it.
+  RETURN_IF_ERROR(CheckOpen());
+  absl::Status started = run->Start();
+  if (!started.ok()) run->Stop().IgnoreError();  // what was started before the failure
+  return started;
 }
 
 void SessionService::Count(const SessionRequest& request, int change) {
@@ -365,24 +372,23 @@ void SessionService::Count(const SessionRequest& request, int change) {
 absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   RETURN_IF_ERROR(CheckTimes(request));
   absl::MutexLock lock(&sessions_mutex_);
+  RETURN_IF_ERROR(CheckOpen());
   YieldTo(request);
-  Session session;
-  RETURN_IF_ERROR(Create(request, &session));
-  const SessionId id = session.id;
-  session.schedule = CollectionSchedule(request.periods);
+  ASSIGN_OR_RETURN(Session session, NewSession(std::move(request)));
+  const uint64_t number = Number(session.id);
+  session.schedule = CollectionSchedule(session.request.periods);
   session.begin_ns = BootNs();
-  session.awaits_first = request.from_first_process && targets_->Targets().empty();
+  session.awaits_first =
+      session.request.from_first_process && targets_->Targets().empty();
   session.collecting = session.schedule.At(0).collect;
   session.begun = session.schedule.Begun(0);
-  session.request = std::move(request);
   Count(session.request, 1);
   if (session.collecting) {
-    const absl::Status started = engine_->StartSession(id, EndOfPeriod(session));
+    const absl::Status started = StartRun(&session);
     ReportRefusals(&session);
     if (!started.ok()) {
       Count(session.request, -1);
-      engine_->DestroySession(id).IgnoreError();
-      notices_.Forget(Number(id));
+      Forget(number);
       return started;
     }
   }
@@ -391,41 +397,47 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
                              [](const auto& entry) { return entry.second.over; });
     if (over != sessions_.end()) sessions_.erase(over);
   }
-  sessions_[Number(id)] = std::move(session);
+  sessions_[number] = std::move(session);
   WakeScheduler();
-  return Number(id);
+  return number;
+}
+
+void SessionService::Forget(uint64_t number) {
+  notices_.Forget(number);
+  skip_notices_.Forget(number);
+  absl::MutexLock lock(&mutex_);
+  runs_.erase(number);
 }
 
 absl::Status SessionService::End(Session* session) {
   absl::Status status;
-  if (session->collecting) status = engine_->TerminateSession(session->id);
-  if (auto report = engine_->Report(session->id); report.ok()) {
-    session->collected = report->collected;
-  }
-  engine_->DestroySession(session->id).IgnoreError();
+  if (session->collecting) status = session->run->Stop();
+  if (session->run != nullptr) session->collected.Add(session->run->collected());
+  session->run = nullptr;
   Count(session->request, -1);
   session->collecting = false;
   session->waiting_for.clear();
   session->over = true;
   session->end_ns = BootNs();
-  notices_.Forget(Number(session->id));
-  skip_notices_.Forget(Number(session->id));
+  Forget(Number(session->id));
   if (session->request.over) session->request.over();
   // The session stays listed, but its client needs no more calls.
-  session->request.records = nullptr;
-  session->request.process_ended = nullptr;
+  session->request.consumer = nullptr;
+  session->request.names = nullptr;
   session->request.over = nullptr;
   return status;
 }
 
 absl::Status SessionService::Stop(uint64_t number) {
   // Ends it at once, even while a thread with the lock waits for a process to answer.
-  engine_->EndSessionAt(SessionOfNumber(number), BootNs());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (auto run = runs_.find(number); run != runs_.end()) run->second->EndAt(BootNs());
+  }
   absl::MutexLock lock(&sessions_mutex_);
   auto found = sessions_.find(number);
   if (found == sessions_.end() || found->second.over) {
-    return SessionError(SessionStatus::kSessionNotFound,
-                        absl::StrCat("no session ", number, " is active"));
+    return NoSession(number);
   }
   absl::Status ended = End(&found->second);
   WakeScheduler();  // another session may have waited for this
@@ -433,18 +445,28 @@ absl::Status SessionService::Stop(uint64_t number) {
 }
 
 absl::Status SessionService::Flush(uint64_t number) {
-  SessionId id = {};
-  BufferId buffer = {};
+  std::shared_ptr<TargetRun> run;
   {
     absl::MutexLock lock(&sessions_mutex_);
     auto found = sessions_.find(number);
-    if (found != sessions_.end() && !found->second.over) {
-      id = found->second.id;
-      buffer = found->second.buffer;
-    }
+    if (found == sessions_.end() || found->second.over) return NoSession(number);
+    if (found->second.collecting) run = found->second.run;
   }
   // Without the lock, because this waits for the recorder.
-  return engine_->buffers().Flush(id, buffer);
+  return run == nullptr ? absl::OkStatus() : run->Drain();
+}
+
+absl::StatusOr<SessionService::DeviceSession> SessionService::StartDevice(
+    const std::vector<std::string>& counters, const std::string& gpu_key) {
+  RETURN_IF_ERROR(CheckOpen());
+  {
+    absl::MutexLock lock(&sessions_mutex_);
+    YieldTo({});
+  }
+  DeviceSession device = {++last_number_, nullptr};
+  ASSIGN_OR_RETURN(device.run, runner_.StartDevice(SessionOfNumber(device.number),
+                                                   counters, gpu_key));
+  return device;
 }
 
 std::vector<SessionInfo> SessionService::List() {
@@ -463,10 +485,11 @@ std::vector<SessionInfo> SessionService::List() {
       DescribeFilter(filter, &info);
     }
     info.collected = session.collected;
-    if (auto report = engine_->Report(session.id); report.ok() && !session.over) {
-      info.collected = report->collected;
-      for (ProcessId target : report->running) info.running.push_back(target.pid);
-      for (const auto& [target, status] : report->refused) {
+    if (session.run != nullptr) {
+      info.collected.Add(session.run->collected());
+      for (ProcessId target : session.run->Running())
+        info.running.push_back(target.pid);
+      for (const auto& [target, status] : session.run->Refused()) {
         info.refused[target.pid] = std::string(status.message());
       }
     }

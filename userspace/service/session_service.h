@@ -25,8 +25,10 @@
 #include "userspace/record/session_targets.h"
 #include "userspace/service/refusal_notices.h"
 #include "userspace/service/session_request.h"
+#include "userspace/service/watcher_observer.h"
 #include "userspace/session/collection_period.h"
-#include "userspace/session/session_engine.h"
+#include "userspace/session/session_types.h"
+#include "userspace/session/target_runner.h"
 
 namespace rocattach {
 
@@ -36,16 +38,9 @@ std::string SkippedPeriodsText(uint64_t periods);
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
-  // `on_refused` is called for processes that cannot do what a session requests, with a
-  // reason for users (no status names); `on_left_out` for those that do all but what
-  // was not requested by name; `on_skipped`, with a number, for periods that passed
-  // before they could be started. Each once for a process and session; may be null.
-  // session; each may be null.
-  SessionService(
-      std::shared_ptr<const CounterCatalog> catalog,
-      std::function<void(pid_t, const std::string& why)> on_refused,
-      std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out = nullptr,
-      std::function<void(pid_t, uint64_t periods)> on_skipped = nullptr);
+  // `observer` may be null, and must outlive it.
+  SessionService(std::shared_ptr<const CounterCatalog> catalog,
+                 SessionObserver* observer);
   ~SessionService();
   SessionService(const SessionService&) = delete;
   SessionService& operator=(const SessionService&) = delete;
@@ -66,12 +61,9 @@ class SessionService {
   // cannot serve it refuse individually; if it names processes, all must be able to.
   absl::StatusOr<uint64_t> Start(SessionRequest request)
       ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Called before something else uses counters: stops sessions that yield until their
-  // next period.
-  void Yield() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Stops a session. When it returns, everything that it collected is in the stream.
   absl::Status Stop(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Drains the processes of a session and delivers what they recorded.
+  // Passes on what the processes of a session have recorded so far.
   absl::Status Flush(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   std::vector<SessionInfo> List() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Stops all sessions. To be called before the recorder finishes.
@@ -83,28 +75,44 @@ class SessionService {
   bool needs_sdk() const { return sdk_sessions_ > 0; }
 
   const CounterCatalog& catalog() const { return *catalog_; }
-  // For uses that need no session of the service: checks, device sessions, time.
-  SessionEngine& engine() { return *engine_; }
+  // As SessionRunner.
+  absl::Status CheckFilter(const FilterSpec& filter) {
+    return runner_.CheckFilter(filter);
+  }
+  absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,
+                                          int gpu_index) {
+    return runner_.CheckDevice(counters, gpu_index);
+  }
+  // The counters of a GPU, with a number as sessions have. Sessions that yield are
+  // stopped first, until their next period.
+  struct DeviceSession {
+    uint64_t number = 0;
+    std::shared_ptr<DeviceRun> run;
+  };
+  absl::StatusOr<DeviceSession> StartDevice(const std::vector<std::string>& counters,
+                                            const std::string& gpu_key)
+      ABSL_LOCKS_EXCLUDED(sessions_mutex_);
 
  private:
   struct Session {
     SessionId id = {};
-    // Shared by all filters of the session. Nothing reads it without request.records:
-    // records go to the stream anyway.
-    BufferId buffer = {};
     SessionRequest request;
+    std::set<ProcessId> targets;     // empty: all
+    std::shared_ptr<TargetRun> run;  // its last start; nullptr: none yet, or it is over
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;
     bool awaits_first = false;  // its time has not started
     bool collecting = false;
     bool over = false;
-    CollectedCounts collected;  // once it is over
+    CollectedCounts collected;  // by the starts before the last one
     std::string waiting_for;    // as in SessionInfo
     uint64_t period = 0;        // periods that have ended
     uint64_t begun = 0;         // periods that have begun
     bool ran = false, was_refused = false;
     std::set<ProcessId> left_out;  // processes that were reported
   };
+  // Number of processes that have ended whose refusals are kept.
+  static constexpr size_t kEndedThatAreKept = 1000;
   struct Arrival {
     ProcessId target;
     bool waiting = false;  // held until the sessions have been offered to it
@@ -123,11 +131,17 @@ class SessionService {
   // Makes Run() check the schedules again.
   void WakeScheduler() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Status Create(const SessionRequest& request, Session* session)
+  // Checks the filters of a request, and finds the processes that it names.
+  absl::StatusOr<Session> NewSession(SessionRequest request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // Adds filters, buffers and processes.
-  absl::Status Complete(const SessionRequest& request, Session* session)
+  // Starts it until the end of its period. NOT_INITIALIZED if the service is ending.
+  absl::Status StartRun(Session* session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Drops what is kept for a session beside itself.
+  void Forget(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // NOT_INITIALIZED if the service is ending.
+  absl::Status CheckOpen() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status End(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void YieldTo(const SessionRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
@@ -149,17 +163,18 @@ class SessionService {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void ReportRefusal(const Session& session, ProcessId target, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Forgets what was reported of processes that have ended, once that is much.
+  void ForgetEndedNotices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // The processes that the session is for.
   std::vector<ProcessId> TargetsOf(const Session& session);
   // Counts a session that begins (1) or ends (-1), see holds_arrivals().
   void Count(const SessionRequest& request, int change);
 
   const std::shared_ptr<const CounterCatalog> catalog_;
-  const std::function<void(pid_t, const std::string&)> on_refused_;
-  const std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out_;
-  const std::function<void(pid_t, uint64_t)> on_skipped_;
+  SessionObserver* const observer_;
   std::shared_ptr<SessionTargets> targets_;
-  std::unique_ptr<SessionEngine> engine_;
+  TargetRunner runner_;
+  std::atomic<uint64_t> last_number_ = 0;  // of sessions and device sessions
   std::atomic<int> all_sessions_ = 0, sdk_sessions_ = 0;
   std::atomic<uint64_t> served_ = 0;
   std::function<void()> on_served_;
@@ -169,12 +184,16 @@ class SessionService {
   std::map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(sessions_mutex_);
   RefusalNotices notices_ ABSL_GUARDED_BY(sessions_mutex_);
   RefusalNotices skip_notices_ ABSL_GUARDED_BY(sessions_mutex_);
+  size_t most_notices_ ABSL_GUARDED_BY(sessions_mutex_) = kEndedThatAreKept;
 
   // Guards what Run() waits for. Never held for long: the recorder's thread takes it.
   absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(sessions_mutex_);
   std::deque<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool look_again_ ABSL_GUARDED_BY(mutex_) = false;
+  // The last starts of sessions by their numbers: they are ended without waiting for a
+  // thread that has the other lock.
+  std::map<uint64_t, std::shared_ptr<TargetRun>> runs_ ABSL_GUARDED_BY(mutex_);
   WakeEvent changed_;
   std::thread thread_;
 };

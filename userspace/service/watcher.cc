@@ -133,22 +133,6 @@ void Watcher::FindLibraries() {
       LibraryLimits{options_.budget.libraries, options_.budget.libraries_per_user});
 }
 
-std::unique_ptr<SessionService> Watcher::MakeSessions() {
-  return std::make_unique<SessionService>(
-      options_.catalog,
-      [observer = observer_](pid_t pid, const std::string& why) {
-        if (observer != nullptr) observer->OnSessionRefused(pid, why);
-      },
-      [observer = observer_](pid_t pid, const std::vector<LeftOut>& left_out) {
-        if (observer != nullptr) observer->OnSessionLeftOut(pid, left_out);
-      },
-      [observer = observer_](pid_t pid, uint64_t periods) {
-        if (observer != nullptr) {
-          observer->OnPeriodsSkipped(pid, periods, SkippedPeriodsText(periods));
-        }
-      });
-}
-
 absl::Status Watcher::StartRecorder() {
   const WatcherOptions& o = options_;
   RecorderOptions recorder;
@@ -158,7 +142,7 @@ absl::Status Watcher::StartRecorder() {
   recorder.budget = o.load_budget;
   recorder.collector_config = CollectorConfigOf(o);
   if (o.catalog != nullptr && Attaches()) {
-    sessions_ = MakeSessions();
+    sessions_ = std::make_unique<SessionService>(o.catalog, observer_);
     recorder.targets = sessions_->targets();
     recorder.sdk_search = o.sdk_search;
     recorder.hold_arrivals = [sessions = sessions_.get()] {
@@ -175,12 +159,11 @@ absl::Status Watcher::StartRecorder() {
   }
   metrics_ = MakeServiceMetrics(o);
   if (metrics_ != nullptr) recorder.meters = metrics_->meters();
-  history_observer_ = std::make_unique<HistoryObserver>(
-      history_.get(), observer_, [this](const v1::WindowEvent& verdict, pid_t pid) {
-        running_attaches_->OnVerdict(pid, verdict);
-      });
+  RecorderObservers observers = {history_.get()};
+  if (observer_ != nullptr) observers.push_back(observer_);
+  observers.push_back(running_attaches_.get());
   ASSIGN_OR_RETURN(recorder_,
-                   Recorder::Start(std::move(recorder), history_observer_.get()));
+                   Recorder::Start(std::move(recorder), std::move(observers)));
   return absl::OkStatus();
 }
 

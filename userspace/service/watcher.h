@@ -18,7 +18,6 @@
 #include "userspace/record/recorder.h"
 #include "userspace/record/rotation_options.h"
 #include "userspace/service/driver_process_scan.h"
-#include "userspace/service/history_observer.h"
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/own_session.h"
 #include "userspace/service/probed_libraries.h"
@@ -130,7 +129,6 @@ class Watcher {
   void TrackWorkloads();
   absl::Status StartSessions();
   absl::Status StartServer();
-  std::unique_ptr<SessionService> MakeSessions();
   WindowServerOptions ServerOptions() const;
   // With metrics: serves and pushes them. An error if it cannot listen.
   absl::Status ServeMetrics();
@@ -172,7 +170,6 @@ class Watcher {
   WatcherObserver* observer_ = nullptr;
   // Shared, because a thread that a file system blocks may note a miss later.
   std::shared_ptr<ProcessHistory> history_ = std::make_shared<ProcessHistory>();
-  std::unique_ptr<HistoryObserver> history_observer_;  // outlives the recorder
   std::unique_ptr<ProbedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;

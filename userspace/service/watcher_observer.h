@@ -14,23 +14,34 @@
 
 namespace rocattach {
 
-// Events of a run that are of interest to users. Called on the recorder's thread.
-class WatcherObserver : public RecorderObserver {
+// Receives what users need to know of the sessions of a service. Called on any thread,
+// once for a process and session.
+class SessionObserver {
  public:
-  // A process cannot do what a session requests. Not on the recorder's thread.
-  virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+  virtual ~SessionObserver() = default;
+  // A process cannot do what a session requests; `why` is for users.
+  virtual void OnSessionRefused(pid_t pid, const std::string& why) {
+    (void)pid, (void)why;
+  }
   // A process does what a session requests, except for this, which was not requested by
-  // name. On the same threads.
+  // name.
   virtual void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
     (void)pid, (void)left_out;
   }
   // A process missed this number of collection periods of a session, which had passed
-  // before they could be started; `text` is for users. Once for each session and
-  // process, on the same thread.
-  virtual void OnPeriodsSkipped(pid_t pid, uint64_t periods,
-                                const std::string& text) = 0;
+  // before they could be started; `text` is for users.
+  virtual void OnPeriodsSkipped(pid_t pid, uint64_t periods, const std::string& text) {
+    (void)pid, (void)periods, (void)text;
+  }
+};
+
+// Events of a run that are of interest to users. Called on the recorder's thread.
+class WatcherObserver : public RecorderObserver, public SessionObserver {
+ public:
   // A running process has no window, and so no verdict. On a thread of its own.
-  virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
+  virtual void OnNotAttached(pid_t pid, const absl::Status& why) {
+    (void)pid, (void)why;
+  }
   // Every running process has had its window. On the same thread.
   virtual void OnRunningDone() {}
   // A running process has not started its runtime, or (ABORTED) has no thread that can
@@ -45,7 +56,9 @@ class WatcherObserver : public RecorderObserver {
   // The same for profiles.
   virtual void OnProfilePush(const absl::Status& state) { (void)state; }
   // A library is no longer probed. On the thread of Run().
-  virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
+  virtual void OnLibraryChanged(const std::string& path, const std::string& why) {
+    (void)path, (void)why;
+  }
   // A source of metrics cannot be read; once for each `source`. On a thread of its
   // own.
   virtual void OnSourceFailed(const std::string& source, const std::string& why) {

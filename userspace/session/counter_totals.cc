@@ -20,7 +20,7 @@ void CounterTotals::Sum::Add(const Sum& other) {
 }
 
 size_t CounterTotals::Add(uint32_t kernel_id, uint32_t pass,
-                          absl::Span<const CounterReading> readings) {
+                          absl::Span<const rocattach_counter_value> readings) {
   const size_t passes = architecture_.dispatch.passes.size();
   if (pass >= passes) return 0;
   auto [entry, is_new] = kernels_.try_emplace(kernel_id);
@@ -33,7 +33,7 @@ size_t CounterTotals::Add(uint32_t kernel_id, uint32_t pass,
                                         sizeof(decltype(kernel.sums)::value_type));
   }
   ++kernel.passes[pass];
-  for (const CounterReading& reading : readings) {
+  for (const rocattach_counter_value& reading : readings) {
     auto [place, added] = kernel.sums[pass].try_emplace(reading.counter);
     if (added) bytes += sizeof(*place) + 32;
     place->second.Add({reading.sum, reading.minimum, reading.maximum,

@@ -37,7 +37,8 @@ class CounterTotals {
 
   // Adds a dispatch of `kernel`; a pass that the plan does not have is ignored. Returns
   // the approximate number of bytes that were allocated permanently.
-  size_t Add(uint32_t kernel, uint32_t pass, absl::Span<const CounterReading> readings);
+  size_t Add(uint32_t kernel, uint32_t pass,
+             absl::Span<const rocattach_counter_value> readings);
   // Moves the values of `from` to `into`, for two kernels with the same name.
   void Join(uint32_t into, uint32_t from);
 

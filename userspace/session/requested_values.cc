@@ -5,7 +5,8 @@
 namespace rocattach {
 namespace {
 
-std::optional<double> Reduce(const CounterReading& reading, Reduction reduction) {
+std::optional<double> Reduce(const rocattach_counter_value& reading,
+                             Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
       return reading.sum;
@@ -60,7 +61,7 @@ RequestedValues::RequestedValues(const CompiledPlan& plan,
 }
 
 void RequestedValues::Append(uint32_t pass, const TargetGpu& gpu,
-                             absl::Span<const CounterReading> readings,
+                             absl::Span<const rocattach_counter_value> readings,
                              std::vector<RecordValue>* values) const {
   if (pass >= passes_.size()) return;
   for (const Value& wanted : passes_[pass]) {
@@ -68,7 +69,7 @@ void RequestedValues::Append(uint32_t pass, const TargetGpu& gpu,
     if (wanted.metric != nullptr) {
       value = Evaluate(*wanted.metric, gpu, readings);
     } else {
-      for (const CounterReading& reading : readings) {
+      for (const rocattach_counter_value& reading : readings) {
         if (reading.counter != wanted.counter) continue;
         value = reading.sum;
         break;
@@ -80,11 +81,11 @@ void RequestedValues::Append(uint32_t pass, const TargetGpu& gpu,
 
 std::optional<double> RequestedValues::Evaluate(
     const DerivedMetric& metric, const TargetGpu& gpu,
-    absl::Span<const CounterReading> readings) const {
+    absl::Span<const rocattach_counter_value> readings) const {
   return counters_.Evaluate(
       metric,
       [&](const std::string& name, Reduction reduction) -> std::optional<double> {
-        for (const CounterReading& reading : readings) {
+        for (const rocattach_counter_value& reading : readings) {
           if (reading.counter < plan_.counter_names.size() &&
               plan_.counter_names[reading.counter] == name) {
             return Reduce(reading, reduction);

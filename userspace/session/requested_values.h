@@ -31,7 +31,7 @@ class RequestedValues {
   // Appends what `pass` measured: hardware counters as sums, metrics if the pass
   // measured all of their counters. Values that are not available are omitted.
   void Append(uint32_t pass, const TargetGpu& gpu,
-              absl::Span<const CounterReading> readings,
+              absl::Span<const rocattach_counter_value> readings,
               std::vector<RecordValue>* values) const;
 
  private:
@@ -40,8 +40,9 @@ class RequestedValues {
     uint16_t counter = 0;                   // index of plan_.counter_names
     const DerivedMetric* metric = nullptr;  // if set, used instead of `counter`
   };
-  std::optional<double> Evaluate(const DerivedMetric& metric, const TargetGpu& gpu,
-                                 absl::Span<const CounterReading> readings) const;
+  std::optional<double> Evaluate(
+      const DerivedMetric& metric, const TargetGpu& gpu,
+      absl::Span<const rocattach_counter_value> readings) const;
 
   const CompiledPlan& plan_;
   const ArchitectureCounters& counters_;

@@ -56,20 +56,13 @@ struct TargetDescription {
   uint32_t api_domains = UINT32_MAX;
 };
 
-// One hardware counter of one dispatch or sample.
-struct CounterReading {
-  uint16_t counter = 0;  // index of rocattach_plan.counter_name
-  uint32_t instances = 1;
-  double sum = 0, minimum = 0, maximum = 0;
-};
-
 struct DispatchEvent {
   rocattach_dispatch dispatch;
   // The filters that selected it.
   bool for_timestamps = false;
   bool for_counters = false;
   uint32_t pass = 0;  // of the GPU's architecture
-  absl::Span<const CounterReading> readings;
+  absl::Span<const rocattach_counter_value> readings;
 };
 
 struct ApiEvent {
@@ -85,7 +78,7 @@ struct SampleEvent {
   uint32_t agent_id = 0;
   uint32_t pass = 0;
   uint64_t begin_ns = 0, end_ns = 0;
-  absl::Span<const CounterReading> readings;
+  absl::Span<const rocattach_counter_value> readings;
 };
 
 // The domain that an enum rocattach_plan_api stands for.
@@ -103,13 +96,9 @@ class RecordSink {
   virtual ~RecordSink() = default;
   virtual void OnDispatches(ProcessId target,
                             absl::Span<const DispatchEvent> events) = 0;
-  // Returns true if dispatches that these filters selected are read. If not, they need
-  // not be passed: CountDispatches() is enough.
-  virtual bool ReadsDispatches(bool for_timestamps, bool for_counters) const {
-    (void)for_timestamps;
-    (void)for_counters;
-    return true;
-  }
+  // False if no program reads the records: dispatches need not be passed then,
+  // CountDispatches() is enough.
+  virtual bool ReadsDispatches() const { return true; }
   // Counts dispatches that were selected by each of the filters, and not passed.
   virtual void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) {
     (void)for_timestamps;

@@ -7,6 +7,9 @@
 namespace rocattach {
 namespace {
 
+// Maximum size of what a consumer is given at once, if no single record is larger.
+constexpr size_t kMostBytesAtOnce = 256 << 10;
+
 // The number of a GPU among those of the process.
 uint32_t GpuNumber(const CompiledPlan& plan, uint32_t agent_id) {
   const TargetGpu* gpu = plan.Gpu(agent_id);
@@ -41,11 +44,20 @@ DispatchRecord ProfilerRecord(ProcessId target, const CompiledPlan& plan,
 
 }  // namespace
 
-SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
+void CollectedCounts::Add(const CollectedCounts& more) {
+  dispatches += more.dispatches;
+  counted += more.counted;
+  samples += more.samples;
+  api_calls += more.api_calls;
+  copies += more.copies;
+  memory += more.memory;
+}
+
+SessionSink::SessionSink(std::shared_ptr<RecordConsumer> consumer,
                          const std::vector<FilterSpec>& filters,
                          std::shared_ptr<const SessionEnd> end,
                          std::function<void(ProcessId)> ended)
-    : router_(std::move(router)), end_(std::move(end)), ended_(std::move(ended)) {
+    : consumer_(std::move(consumer)), end_(std::move(end)), ended_(std::move(ended)) {
   for (const FilterSpec& filter : filters) {
     if (filter.kind == FilterKind::kCounters) counter_names_ = filter.CounterList();
     if (filter.kind == FilterKind::kCountersSampler) {
@@ -67,28 +79,59 @@ void SessionSink::AddTarget(ProcessId id, std::shared_ptr<const CompiledPlan> pl
   targets_[id] = std::move(target);
 }
 
-std::shared_ptr<SessionSink::Target> SessionSink::Find(ProcessId id) const {
+std::shared_ptr<SessionSink::Target> SessionSink::FindRead(ProcessId id) const {
+  if (consumer_ == nullptr) return nullptr;
   absl::MutexLock lock(&mutex_);
   auto found = targets_.find(id);
   return found == targets_.end() ? nullptr : found->second;
 }
 
-void SessionSink::PassOn(TraceRecord fixed, absl::string_view text, Target* target) {
+void SessionSink::Count(const CollectedCounts& more) {
+  absl::MutexLock lock(&mutex_);
+  collected_.Add(more);
+}
+
+CollectedCounts SessionSink::collected() const {
+  absl::MutexLock lock(&mutex_);
+  return collected_;
+}
+
+uint64_t* SessionSink::AddBytes(size_t bytes, Target* target) {
+  if ((target->records.size() * sizeof(uint64_t)) + bytes > kMostBytesAtOnce) {
+    PassOn(target);
+  }
+  const size_t at = target->records.size();
+  target->records.resize(at + bytes / sizeof(uint64_t));
+  return target->records.data() + at;
+}
+
+void SessionSink::PassOn(Target* target) {
+  if (target->records.empty()) return;
+  // The consumer may run a program's callbacks: nothing of ours is in use meanwhile.
+  std::vector<uint64_t> records = std::move(target->records);
+  consumer_->Consume(
+      reinterpret_cast<const RecordHeader*>(records.data()),
+      reinterpret_cast<const RecordHeader*>(records.data() + records.size()));
+  records.clear();
+  target->records = std::move(records);
+}
+
+void SessionSink::AddRecord(TraceRecord fixed, absl::string_view text, Target* target) {
   if (!text.empty()) fixed.text_bytes = static_cast<uint32_t>(text.size() + 1);
   const size_t bytes = TraceBytes(fixed.text_bytes);
   fixed.header.kind = SessionRecordKind::kTrace;
   fixed.header.bytes = static_cast<uint32_t>(bytes);
-  target->record.assign(bytes / 8, 0);
-  std::memcpy(target->record.data(), &fixed, sizeof(fixed));
+  uint64_t* record = AddBytes(bytes, target);
+  std::memcpy(record, &fixed, sizeof(fixed));
   if (!text.empty()) {
-    std::memcpy(target->record.data() + sizeof(fixed) / 8, text.data(), text.size());
+    std::memcpy(record + sizeof(fixed) / 8, text.data(), text.size());
   }
-  router_->RouteRecord(reinterpret_cast<const RecordHeader*>(target->record.data()));
 }
 
 void SessionSink::Request(const std::vector<RequestedValues>& requested,
                           uint32_t agent_id, uint32_t pass,
-                          absl::Span<const CounterReading> readings, Target* target) {
+                          absl::Span<const rocattach_counter_value> readings,
+                          Target* target) {
   target->values.clear();
   const CompiledPlan& plan = *target->plan;
   const TargetGpu* gpu = plan.Gpu(agent_id);
@@ -99,31 +142,21 @@ void SessionSink::Request(const std::vector<RequestedValues>& requested,
 }
 
 template <typename Fixed>
-void SessionSink::PassOn(const Fixed& fixed, Target* target) {
+void SessionSink::AddRecord(const Fixed& fixed, Target* target) {
   const auto& values = target->values;
   const size_t values_bytes = values.size() * sizeof(values[0]);
   static_assert(sizeof(Fixed) % 8 == 0 && sizeof(values[0]) % 8 == 0);
-  // One piece of 8-byte aligned memory.
-  target->record.resize((sizeof(Fixed) + values_bytes) / 8);
-  std::memcpy(target->record.data(), &fixed, sizeof(Fixed));
+  uint64_t* record = AddBytes(sizeof(Fixed) + values_bytes, target);
+  std::memcpy(record, &fixed, sizeof(Fixed));
   if (!values.empty()) {
-    std::memcpy(target->record.data() + sizeof(Fixed) / 8, values.data(), values_bytes);
+    std::memcpy(record + sizeof(Fixed) / 8, values.data(), values_bytes);
   }
-  auto* header = reinterpret_cast<RecordHeader*>(target->record.data());
+  auto* header = reinterpret_cast<RecordHeader*>(record);
   header->bytes = static_cast<uint32_t>(sizeof(Fixed) + values_bytes);
-  router_->RouteRecord(header);
-}
-
-// In the service, most sessions are only recorded.
-bool SessionSink::ReadsDispatches(bool for_timestamps, bool for_counters) const {
-  return router_->WantsDispatch(for_timestamps, for_counters);
 }
 
 void SessionSink::CountDispatches(uint64_t for_timestamps, uint64_t for_counters) {
-  CollectedCounts all;
-  all.dispatches = for_timestamps;
-  all.counted = for_counters;
-  router_->CountCollected(all);
+  Count({.dispatches = for_timestamps, .counted = for_counters});
 }
 
 void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> events) {
@@ -133,12 +166,9 @@ void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> eve
     for_counters += event.for_counters ? 1 : 0;
   }
   CountDispatches(for_timestamps, for_counters);
-  std::shared_ptr<Target> target;
+  const std::shared_ptr<Target> target = FindRead(id);
+  if (target == nullptr) return;
   for (const DispatchEvent& event : events) {
-    // A record that is not read is not created.
-    if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
-    if (target == nullptr) target = Find(id);
-    if (target == nullptr) return;
     DispatchRecord record = ProfilerRecord(id, *target->plan, event);
     target->values.clear();
     if (event.for_counters) {
@@ -146,16 +176,14 @@ void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> eve
               target.get());
     }
     record.values = static_cast<uint32_t>(target->values.size());
-    PassOn(record, target.get());
+    AddRecord(record, target.get());
   }
+  PassOn(target.get());
 }
 
 void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies) {
-  CollectedCounts all;
-  all.copies = copies.size();
-  router_->CountCollected(all);
-  if (!router_->WantsTrace()) return;
-  const std::shared_ptr<Target> target = Find(id);
+  Count({.copies = copies.size()});
+  const std::shared_ptr<Target> target = FindRead(id);
   if (target == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     TraceRecord record = {};
@@ -168,16 +196,14 @@ void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies
     record.source_gpu_id = GpuNumber(*target->plan, copy.src_agent_id);
     record.target_gpu_id = GpuNumber(*target->plan, copy.dst_agent_id);
     record.bytes = copy.bytes;
-    PassOn(record, {}, target.get());
+    AddRecord(record, {}, target.get());
   }
+  PassOn(target.get());
 }
 
 void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
-  CollectedCounts all;
-  all.api_calls = events.size();
-  router_->CountCollected(all);
-  if (!router_->WantsTrace()) return;
-  const std::shared_ptr<Target> target = Find(id);
+  Count({.api_calls = events.size()});
+  const std::shared_ptr<Target> target = FindRead(id);
   if (target == nullptr) return;
   for (const ApiEvent& event : events) {
     TraceRecord record = {};
@@ -188,16 +214,14 @@ void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
     record.correlation_id = event.correlation_id;
     record.times = {event.begin_ns, event.end_ns};
     record.source_gpu_id = record.target_gpu_id = kNoGpu;
-    PassOn(record, event.text, target.get());
+    AddRecord(record, event.text, target.get());
   }
+  PassOn(target.get());
 }
 
 void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) {
-  CollectedCounts all;
-  all.samples = events.size();
-  router_->CountCollected(all);
-  if (!router_->WantsSample()) return;
-  const std::shared_ptr<Target> target = Find(id);
+  Count({.samples = events.size()});
+  const std::shared_ptr<Target> target = FindRead(id);
   if (target == nullptr) return;
   for (const SampleEvent& event : events) {
     if (target->plan->Architecture(event.agent_id) == nullptr) continue;
@@ -209,14 +233,13 @@ void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) 
     record.pass = event.pass;
     record.times = {event.begin_ns, event.end_ns};
     record.values = static_cast<uint32_t>(target->values.size());
-    PassOn(record, target.get());
+    AddRecord(record, target.get());
   }
+  PassOn(target.get());
 }
 
 void SessionSink::OnMemory(ProcessId, uint64_t count) {
-  CollectedCounts all;
-  all.memory = count;
-  router_->CountCollected(all);
+  Count({.memory = count});
 }
 
 void SessionSink::OnTargetEnded(ProcessId id) {
@@ -224,7 +247,7 @@ void SessionSink::OnTargetEnded(ProcessId id) {
     absl::MutexLock lock(&mutex_);
     if (targets_.erase(id) == 0) return;
   }
-  router_->TargetEnded(id);
+  if (consumer_ != nullptr) consumer_->TargetEnded(id);
   ended_(id);
 }
 

@@ -113,9 +113,6 @@ struct FilterSpec {
 using BufferCallback = std::function<void(
     const RecordHeader* begin, const RecordHeader* end, SessionId, BufferId)>;
 using SyncCallback = std::function<void(const TraceRecord&, SessionId)>;
-// A process that a session collected from is gone, and all of its records have been
-// delivered. Must not wait.
-using ProcessEndedCallback = std::function<void(ProcessId)>;
 // A session has ended without being terminated, because its run ended by itself.
 using SessionLostCallback = std::function<void(SessionId, const absl::Status& why)>;
 

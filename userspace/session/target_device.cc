@@ -11,7 +11,6 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/record_buffer.h"
 #include "userspace/session/requested_values.h"
 
 namespace rocattach {
@@ -62,7 +61,7 @@ class DeviceSums : public RecordSink {
     for (const SampleEvent& event : events) {
       agent_id_ = event.agent_id;
       end_ns_ = event.end_ns;
-      for (const CounterReading& reading : event.readings) Add(reading);
+      for (const rocattach_counter_value& reading : event.readings) Add(reading);
     }
   }
   void OnTargetEnded(ProcessId) override {
@@ -71,7 +70,7 @@ class DeviceSums : public RecordSink {
   }
 
   struct Now {
-    std::vector<CounterReading> readings;
+    std::vector<rocattach_counter_value> readings;
     uint32_t agent_id = 0;
     uint64_t end_ns = 0;  // end of the time that they cover
     bool ended = false;
@@ -87,10 +86,11 @@ class DeviceSums : public RecordSink {
   }
 
  private:
-  void Add(const CounterReading& reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Add(const rocattach_counter_value& reading)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto [entry, is_new] = sums_.try_emplace(reading.counter, reading);
     if (is_new) return;
-    CounterReading& sum = entry->second;
+    rocattach_counter_value& sum = entry->second;
     sum.sum += reading.sum;
     if (sum.instances == 1) {
       sum.minimum = sum.maximum = sum.sum;
@@ -101,7 +101,7 @@ class DeviceSums : public RecordSink {
   }
 
   mutable absl::Mutex mutex_;
-  std::map<uint16_t, CounterReading> sums_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint16_t, rocattach_counter_value> sums_ ABSL_GUARDED_BY(mutex_);
   uint32_t agent_id_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t end_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
@@ -207,7 +207,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   const uint64_t asked_ns = BootNs();
   DeviceSums::Now now = sums_->Read();
   // Callbacks must not wait: see SessionBackend::Drain.
-  while (!RecordBuffer::InCallback() && now.end_ns < asked_ns) {
+  while (!UserCallback::Active() && now.end_ns < asked_ns) {
     const absl::Status drained = owners_->backend->Drain(target_);
     now = sums_->Read();
     if (now.ended || !drained.ok()) {
@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
 
 absl::Status TargetDevice::Stop() {
   absl::Status stopped = owners_->backend->Stop(target_);
-  if (!RecordBuffer::InCallback()) stopped.Update(owners_->backend->Settle(target_));
+  if (!UserCallback::Active()) stopped.Update(owners_->backend->Settle(target_));
   absl::MutexLock lock(&owners_->mutex);
   owners_->Release(session_);
   if (stopped.ok()) return absl::OkStatus();

@@ -9,7 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/session/compiled_plan.h"
-#include "userspace/session/target_runner.h"
+#include "userspace/session/session_runner.h"
+#include "userspace/session/target_owners.h"
 
 namespace rocattach {
 

@@ -77,9 +77,9 @@ void ProcessMeter::AddCopies(absl::Span<const rocattach_copy> records) {
 }
 
 void ProcessMeter::AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
-                               absl::Span<const CounterReading> readings) {
+                               absl::Span<const rocattach_counter_value> readings) {
   auto& counters = GpuOf(agent_id)->counters;
-  for (const CounterReading& reading : readings) {
+  for (const rocattach_counter_value& reading : readings) {
     const std::string& name = names[reading.counter];
     auto found = counters.find(name);
     if (found == counters.end()) {
@@ -92,10 +92,10 @@ void ProcessMeter::AddCounters(uint32_t agent_id, const std::vector<std::string>
 }
 
 void ProcessMeter::AddSample(uint32_t agent_id, const std::vector<std::string>& names,
-                             absl::Span<const CounterReading> readings,
+                             absl::Span<const rocattach_counter_value> readings,
                              uint64_t span_ns) {
   auto& sampled = GpuOf(agent_id)->sampled;
-  for (const CounterReading& reading : readings) {
+  for (const rocattach_counter_value& reading : readings) {
     const std::string& name = names[reading.counter];
     auto found = sampled.find(name);
     if (found == sampled.end()) {

@@ -36,9 +36,10 @@ class ProcessMeter : public TargetMeter {
                   absl::Span<const uint32_t> weights) override;
   void AddCopies(absl::Span<const rocattach_copy> records) override;
   void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
-                   absl::Span<const CounterReading> readings) override;
+                   absl::Span<const rocattach_counter_value> readings) override;
   void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
-                 absl::Span<const CounterReading> readings, uint64_t span_ns) override;
+                 absl::Span<const rocattach_counter_value> readings,
+                 uint64_t span_ns) override;
   void Update(const TargetStanding& standing) override;
   void End() override;
 

@@ -159,7 +159,8 @@ class Run {
 
   void Start(uint8_t number) {
     std::shared_ptr<const CompiledPlan> plan = FuzzPlan(number);
-    auto sink = std::make_shared<CheckingSink>(plan, [this] { OnCall(); });
+    auto sink = std::make_shared<CheckingSink>(plan, /*reads=*/sessions_ % 2 == 0,
+                                               [this] { OnCall(); });
     target_->session()->Start(std::move(plan), std::move(sink), ++sessions_,
                               Expected());
   }

@@ -53,8 +53,8 @@ std::shared_ptr<const CompiledPlan> NewPlan(uint8_t number) {
 }
 
 void CheckNames(const std::vector<std::string>& names,
-                absl::Span<const CounterReading> readings) {
-  for (const CounterReading& reading : readings) {
+                absl::Span<const rocattach_counter_value> readings) {
+  for (const rocattach_counter_value& reading : readings) {
     Require(reading.counter < names.size() && reading.instances > 0);
   }
 }
@@ -74,8 +74,9 @@ void CheckingSink::BeginCall() {
   on_call_();
 }
 
-void CheckingSink::CheckReadings(const std::vector<CounterPass>& passes, uint32_t pass,
-                                 absl::Span<const CounterReading> readings) const {
+void CheckingSink::CheckReadings(
+    const std::vector<CounterPass>& passes, uint32_t pass,
+    absl::Span<const rocattach_counter_value> readings) const {
   CheckNames(plan_->counter_names, readings);
   if (readings.empty()) return;
   Require(pass < passes.size());
@@ -84,16 +85,12 @@ void CheckingSink::CheckReadings(const std::vector<CounterPass>& passes, uint32_
 
 void CheckingSink::OnDispatches(ProcessId, absl::Span<const DispatchEvent> events) {
   BeginCall();
-  Require(!events.empty());
+  Require(reads_ && !events.empty());
   for (const DispatchEvent& event : events) {
     Require(event.for_timestamps || event.for_counters);
     CheckReadings(plan_->architectures[0].dispatch.passes, event.pass, event.readings);
     Require(event.readings.empty() || event.dispatch.agent_id == kAgent);
   }
-}
-
-bool CheckingSink::ReadsDispatches(bool for_timestamps, bool) const {
-  return for_timestamps;
 }
 
 void CheckingSink::OnCopies(ProcessId, absl::Span<const rocattach_copy> copies) {
@@ -144,12 +141,12 @@ void CheckingMeter::AddCopies(absl::Span<const rocattach_copy> records) {
 }
 
 void CheckingMeter::AddCounters(uint32_t, const std::vector<std::string>& names,
-                                absl::Span<const CounterReading> readings) {
+                                absl::Span<const rocattach_counter_value> readings) {
   CheckNames(names, readings);
 }
 
 void CheckingMeter::AddSample(uint32_t, const std::vector<std::string>& names,
-                              absl::Span<const CounterReading> readings,
+                              absl::Span<const rocattach_counter_value> readings,
                               uint64_t span_ns) {
   CheckNames(names, readings);
   Require(span_ns > 0);

@@ -23,12 +23,13 @@ std::shared_ptr<const CompiledPlan> FuzzPlan(uint8_t number);
 // Checks the records that a session receives against its plan.
 class CheckingSink : public RecordSink {
  public:
-  // `on_call` is called first in each call.
-  CheckingSink(std::shared_ptr<const CompiledPlan> plan, std::function<void()> on_call)
-      : plan_(std::move(plan)), on_call_(std::move(on_call)) {}
+  // `on_call` is called first in each call. Without `reads`, dispatches are only counted.
+  CheckingSink(std::shared_ptr<const CompiledPlan> plan, bool reads,
+               std::function<void()> on_call)
+      : plan_(std::move(plan)), reads_(reads), on_call_(std::move(on_call)) {}
 
   void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override;
-  bool ReadsDispatches(bool for_timestamps, bool for_counters) const override;
+  bool ReadsDispatches() const override { return reads_; }
   void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) override;
   void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) override;
   void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) override;
@@ -38,9 +39,10 @@ class CheckingSink : public RecordSink {
  private:
   void BeginCall();
   void CheckReadings(const std::vector<CounterPass>& passes, uint32_t pass,
-                     absl::Span<const CounterReading> readings) const;
+                     absl::Span<const rocattach_counter_value> readings) const;
 
   const std::shared_ptr<const CompiledPlan> plan_;
+  const bool reads_;
   const std::function<void()> on_call_;
   bool ended_ = false;
 };
@@ -56,9 +58,10 @@ class CheckingMeter : public TargetMeter {
                   absl::Span<const uint32_t> weights) override;
   void AddCopies(absl::Span<const rocattach_copy> records) override;
   void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
-                   absl::Span<const CounterReading> readings) override;
+                   absl::Span<const rocattach_counter_value> readings) override;
   void AddSample(uint32_t agent_id, const std::vector<std::string>& names,
-                 absl::Span<const CounterReading> readings, uint64_t span_ns) override;
+                 absl::Span<const rocattach_counter_value> readings,
+                 uint64_t span_ns) override;
   void Update(const TargetStanding& standing) override;
   void End() override;
 };

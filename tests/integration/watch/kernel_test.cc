@@ -11,7 +11,6 @@
 #include "absl/synchronization/mutex.h"
 #include "injector/thread_status.h"
 #include "tests/integration/watch/harness.h"
-#include "tests/silent_observer.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/runtime_start.h"
@@ -107,7 +106,7 @@ TEST(KernelTest, WithoutAtomicsTheSecondProgramsAreUsed) {
 }
 
 // Collects the verdicts.
-class Verdicts : public SilentObserver {
+class Verdicts : public WatcherObserver {
  public:
   void OnVerdict(const v1::Process&, const v1::WindowEvent& verdict) override {
     absl::MutexLock lock(&mutex_);

@@ -17,10 +17,10 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/control/control_client.h"
-#include "userspace/control/remote_runner.h"
 #include "userspace/control/session_api_server.h"
 #include "userspace/control/socket_listener.h"
-#include "userspace/session/session_engine.h"
+#include "userspace/library/remote_runner.h"
+#include "userspace/library/session_engine.h"
 
 namespace rocattach {
 namespace {

@@ -23,7 +23,7 @@ class ServiceOnSocket {
     RecorderOptions options;
     options.output = {directory, "run", {}};
     options.targets = sessions_.targets();
-    recorder_ = *Recorder::Start(options, nullptr);
+    recorder_ = *Recorder::Start(options, {});
     sessions_.SetRecorder(recorder_.get());
     auto server = ControlServer::Start(socket, &sessions_, "run.rwa");
     EXPECT_TRUE(server.ok()) << server.status();

@@ -23,10 +23,10 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/control/control_client.h"
-#include "userspace/control/remote_runner.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/control/session_wire.h"
-#include "userspace/session/session_engine.h"
+#include "userspace/library/remote_runner.h"
+#include "userspace/library/session_engine.h"
 
 namespace rocattach {
 namespace {

@@ -77,6 +77,13 @@ class LayersTest(TreeTest):
         self.write("userspace/low/low.cc", '#include "userspace/high/high.h"\n')
         self.refused("userspace/low/low.cc:1: includes userspace/high/high.h")
 
+    def test_a_folder_below_belongs_to_the_library_above(self):
+        self.write("userspace/low/deep/deep.h", '#include "userspace/low/low.h"\n')
+        self.write("userspace/high/more.cc", '#include "userspace/low/deep/deep.h"\n')
+        self.assertEqual(self.check("check-layers"), (0, ""))
+        self.write("userspace/low/deep/deep.h", '#include "userspace/high/high.h"\n')
+        self.refused("userspace/low/deep/deep.h:1: includes userspace/high/high.h")
+
     def test_a_circle(self):
         self.write("userspace/low/CMakeLists.txt",
                    "rocattach_library(low SOURCES low.cc DEPS rocattach::high)\n")
@@ -111,6 +118,13 @@ class LayersTest(TreeTest):
                    "namespace rocattach {\nnamespace {\nstd::vector<bool> Shared(int a,\n"
                    "    int b) {\n}\n}\n}\n")
         self.refused("userspace/low/more.cc: its own Shared() has the name of one in low.h")
+
+    def test_a_local_function_with_the_name_of_one_shared_in_a_folder_below(self):
+        self.write("userspace/low/deep/deep.h",
+                   "namespace rocattach {\nbool Shared(int a);\n}\n")
+        self.write("userspace/low/more.cc",
+                   "namespace rocattach {\nnamespace {\nint Shared() {\n}\n}\n}\n")
+        self.refused("userspace/low/more.cc: its own Shared() has the name of one in deep.h")
 
     def test_a_lock_that_is_not_checked(self):
         self.write("userspace/low/low.cc", "std::mutex lock;\n")

@@ -225,7 +225,7 @@ TEST_F(SessionsCApiTest, DeviceProfiling) {
   EXPECT_EQ(rocattach_device_profiling_session_poll(session, nullptr),
             ROCATTACH_SESSION_ERROR_INVALID_ARGUMENTS);
   ASSERT_EQ(rocattach_device_profiling_session_start(session), 0);
-  backend_->device_readings = {{0, 1, 64, 64, 64}};
+  backend_->device_readings = {{0, 0, 1, 64, 64, 64}};
   ASSERT_EQ(rocattach_device_profiling_session_poll(session, metrics), 0);
   EXPECT_STREQ(metrics[0].metric_name, "SQ_WAVES");
   EXPECT_EQ(metrics[0].value.value, 64);

@@ -67,7 +67,7 @@ class RecorderTest : public testing::Test {
     options.output = {directory_.path(), "run", {}};
     options.report_timeout_ns = report_timeout_ns_;
     options.operations_timeout_ns = operations_timeout_ns_;
-    auto recorder = Recorder::Start(options, nullptr);
+    auto recorder = Recorder::Start(options, {});
     ASSERT_TRUE(recorder.ok()) << recorder.status();
     recorder_ = *std::move(recorder);
   }

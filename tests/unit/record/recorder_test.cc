@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/await.h"
-#include "tests/silent_recorder_observer.h"
 #include "tests/unit/record/recorder_fixture.h"
 #include "userspace/base/clock.h"
 #include "userspace/stream/decoder.h"
@@ -61,7 +60,7 @@ TEST_F(RecorderTest, TheWaitForASessionBeginsWhenItCanBeOffered) {
   options.output = {directory_.path(), "held", {}};
   options.targets = &offers;
   options.collector_config.map_wait_msec = 60'000;
-  auto recorder = Recorder::Start(options, nullptr);
+  auto recorder = Recorder::Start(options, {});
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   FakeCollector fake;
   fake.AddGpu(1, "gfx90a", "GPU-0123456789abcdef");
@@ -164,7 +163,7 @@ TEST_F(RecorderTest, AboveItsBudgetItSamplesAndReportsIt) {
   RecorderOptions options;
   options.output = {directory_.path(), "budget", {}};
   options.budget.cpu_percent = 1e-6;
-  struct Levels : testing_support::SilentRecorderObserver<RecorderObserver> {
+  struct Levels : RecorderObserver {
     void OnSampling(const SamplingLevel& level, const std::string& why) override {
       EXPECT_NE(why.find("processor "), std::string::npos) << why;
       levels.push_back(level);
@@ -173,7 +172,7 @@ TEST_F(RecorderTest, AboveItsBudgetItSamplesAndReportsIt) {
     std::vector<SamplingLevel> levels;
     std::atomic<bool> counts_only = false;
   } observer;
-  auto recorder = Recorder::Start(options, &observer);
+  auto recorder = Recorder::Start(options, {&observer});
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   recorder_ = *std::move(recorder);
   FakeCollector fake;

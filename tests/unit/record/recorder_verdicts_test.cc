@@ -46,7 +46,7 @@ TEST_F(RecorderVerdictsTest, AWindowThatFollowsAtOnceDoesNotLoseTheFirstVerdict)
 TEST_F(RecorderVerdictsTest, AProcessThatIsPassedHasAFileOnceItIsWanted) {
   RecorderOptions options;
   options.output = {directory_ / "each", "%pid%", {}};
-  auto recorder = Recorder::Start(options, nullptr);
+  auto recorder = Recorder::Start(options, {});
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   recorder_ = *std::move(recorder);
   Window window = Attached();

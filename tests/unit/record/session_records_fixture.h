@@ -43,9 +43,10 @@ struct KeepingSink : RecordSink {
   std::vector<uint64_t> copies;  // correlation IDs
   std::vector<ApiEvent> calls;
 
-  static std::vector<double> SumsOf(absl::Span<const CounterReading> readings) {
+  static std::vector<double> SumsOf(
+      absl::Span<const rocattach_counter_value> readings) {
     std::vector<double> sums;
-    for (const CounterReading& reading : readings) sums.push_back(reading.sum);
+    for (const rocattach_counter_value& reading : readings) sums.push_back(reading.sum);
     return sums;
   }
   void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override {

@@ -268,7 +268,7 @@ TEST_F(SessionValuesTest, AnotherPlansValuesAreLookedAtAgain) {
 // A session that is only recorded has no reader of its dispatches.
 TEST_F(SessionValuesTest, DispatchesWithoutAReaderAreCounted) {
   struct Unread : KeepingSink {
-    bool ReadsDispatches(bool, bool) const override { return false; }
+    bool ReadsDispatches() const override { return false; }
     void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) override {
       timestamps += for_timestamps;
       counters += for_counters;

@@ -32,7 +32,7 @@ TEST(ProcessHistoryTest, ProcessesWithTheSameNumberAreKeptApartByStartTime) {
   history.OnVerdict(Named(8, 150), Verdict(v1::WINDOW_STATE_PASSED));
   v1::ProcessEnd end;
   end.set_how(v1::ProcessEnd::EXITED);
-  history.OnEnd(Named(7, 100), end);
+  history.OnEnd(Named(7, 100), end, {});
   const v1::GetHistoryResponse found = history.Find(7);
   ASSERT_EQ(found.lives_size(), 2);
   EXPECT_EQ(found.lives(0).process().start_ticks(), 100u);
@@ -57,7 +57,7 @@ TEST(ProcessHistoryTest, TheWorkloadMayComeAtAnyTime) {
   history.SetWorkload({7, 1}, workload);
   history.OnVerdict(Named(7, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
   history.OnVerdict(Named(8, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
-  history.OnEnd(Named(8, 1), v1::ProcessEnd());
+  history.OnEnd(Named(8, 1), v1::ProcessEnd(), {});
   history.SetWorkload({8, 1}, workload);
   for (pid_t pid : {7, 8}) {
     const v1::ProcessLife life = history.Find(pid).lives(0);
@@ -109,13 +109,13 @@ TEST(ProcessHistoryTest, ProcessesThatAreAttachedToAreForgottenLast) {
   history.OnVerdict(Named(2, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
   for (pid_t pid = 10; pid < 30; ++pid) {
     history.OnVerdict(Named(pid, 1), Verdict(v1::WINDOW_STATE_ATTACHED));
-    history.OnEnd(Named(pid, 1), v1::ProcessEnd());
+    history.OnEnd(Named(pid, 1), v1::ProcessEnd(), {});
     history.OnVerdict(Named(100 + pid, 1), Verdict(v1::WINDOW_STATE_PASSED));
   }
   for (pid_t pid : {1, 2, 29, 129}) EXPECT_EQ(history.Find(pid).lives_size(), 1) << pid;
   EXPECT_EQ(history.Find(1).forgotten(), 38u);
   // What has ended is forgotten like the others.
-  history.OnEnd(Named(1, 1), v1::ProcessEnd());
+  history.OnEnd(Named(1, 1), v1::ProcessEnd(), {});
   for (pid_t pid = 30; pid < 32; ++pid) {
     history.OnVerdict(Named(pid, 1), Verdict(v1::WINDOW_STATE_PASSED));
   }

@@ -32,5 +32,15 @@ TEST(RefusalNotices, ForgetsASessionAndKeepsTheOthers) {
   EXPECT_FALSE(notices.Add(2, kTarget, "no counter", 0).stream);
 }
 
+TEST(RefusalNotices, KeepsOnlyTheProcessesThatLive) {
+  RefusalNotices notices;
+  notices.Add(1, kTarget, "no counter", 0);
+  notices.Add(1, {100, 8}, "no counter", 0);  // a later process with that number
+  notices.Add(2, {101, 7}, "no counter", 0);
+  notices.KeepOnly({kTarget});
+  EXPECT_EQ(notices.size(), 1u);
+  EXPECT_FALSE(notices.Add(1, kTarget, "no counter", 0).stream);
+}
+
 }  // namespace
 }  // namespace rocattach

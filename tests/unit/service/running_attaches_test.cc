@@ -1,6 +1,5 @@
 // Outcomes for the processes of attach requests, with a fake attach.
 #include "userspace/service/running_attaches.h"
-#include "tests/silent_observer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // Records the user-visible events.
-class NotingObserver : public testing_support::SilentObserver {
+class NotingObserver : public WatcherObserver {
  public:
   struct NotStarted {
     pid_t pid = 0;
@@ -122,6 +121,11 @@ class RunningAttachesTest : public testing::Test {
     return batches_;
   }
   ProcessId Process() const { return {process_, *ReadStartTicks(process_)}; }
+  v1::Process Message() const {
+    v1::Process process;
+    process.set_pid(static_cast<uint32_t>(process_));
+    return process;
+  }
   static v1::WindowEvent Verdict(v1::WindowState state,
                                  v1::AttachReason reason = v1::ATTACH_REASON_NONE) {
     v1::WindowEvent verdict;
@@ -148,7 +152,7 @@ TEST_F(RunningAttachesTest, AProcessIsSettledByItsVerdict) {
   EXPECT_FALSE(attaches_->settled()) << "its window is open";
   EXPECT_FALSE(attaches_->waits());
   attaches_->changed().Clear();
-  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(Message(), Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_TRUE(attaches_->settled());
   EXPECT_TRUE(attaches_->changed().WaitFor(0)) << "the run looks at it again";
   EXPECT_THAT(observer_.not_attached(), IsEmpty());
@@ -159,11 +163,11 @@ TEST_F(RunningAttachesTest, AVerdictThatIsTriedAgainIsNotTheLastOne) {
   Start(absl::OkStatus());
   attaches_->Attach({process_});
   attaches_->OnVerdict(
-      process_, Verdict(v1::WINDOW_STATE_REFUSED, v1::ATTACH_REASON_LOADER_BUSY));
+      Message(), Verdict(v1::WINDOW_STATE_REFUSED, v1::ATTACH_REASON_LOADER_BUSY));
   EXPECT_FALSE(attaches_->settled());
   attaches_->Retry(Process());
   AwaitBatches(2);
-  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(Message(), Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_TRUE(attaches_->settled());
 }
 
@@ -228,7 +232,7 @@ TEST_F(RunningAttachesTest, WithAWaitItIsTriedAgainUntilItsVerdict) {
   };
   testing_support::Await(tried_again, "the third try");
   EXPECT_EQ(observer_.AwaitNotStarted().size(), 1u) << "it is said once";
-  attaches_->OnVerdict(process_, Verdict(v1::WINDOW_STATE_ATTACHED));
+  attaches_->OnVerdict(Message(), Verdict(v1::WINDOW_STATE_ATTACHED));
   EXPECT_THAT(observer_.not_attached(), IsEmpty());
 }
 

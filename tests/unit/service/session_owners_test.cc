@@ -55,8 +55,14 @@ TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
   EXPECT_TRUE(service_->Stop(*user).ok());
   for (int i = 0; i < 2000 && !active(); ++i) usleep(1000);
   EXPECT_TRUE(active());
-  // Yields to a user of the counters that is not a session of the service.
-  service_->Yield();
+  // And to a device session.
+  const auto gpu = service_->CheckDevice({"GRBM_COUNT"}, 0);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  const auto device = service_->StartDevice({"GRBM_COUNT"}, *gpu);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_FALSE(active());
+  EXPECT_GT(device->number, *user);
+  EXPECT_TRUE(device->run->Stop().ok());
   EXPECT_TRUE(service_->Stop(*yielding).ok());
   Exit();
   std::lock_guard<std::mutex> lock(mutex_);

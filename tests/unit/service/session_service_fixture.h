@@ -115,30 +115,30 @@ inline FilterSpec Counters(std::vector<std::string> names) {
   return spec;
 }
 
-class SessionServiceTest : public testing::Test {
+class SessionServiceTest : public testing::Test, public SessionObserver {
  protected:
+  void OnSessionRefused(pid_t, const std::string& why) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    refused_ = why;
+    ++times_refused_;
+  }
+  void OnPeriodsSkipped(pid_t, uint64_t periods, const std::string&) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    skipped_ = periods;
+    ++times_skipped_;
+  }
+
   static constexpr uint32_t kAll =
       ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COUNTERS |
       ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
 
   void SetUp() override {
     service_ = std::make_unique<SessionService>(
-        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()),
-        [this](pid_t, const std::string& why) {
-          std::lock_guard<std::mutex> lock(mutex_);
-          refused_ = why;
-          ++times_refused_;
-        },
-        nullptr,
-        [this](pid_t, uint64_t periods) {
-          std::lock_guard<std::mutex> lock(mutex_);
-          skipped_ = periods;
-          ++times_skipped_;
-        });
+        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), this);
     RecorderOptions options;
     options.output = {directory_.path(), "run", {}};
     options.targets = service_->targets();
-    auto recorder = Recorder::Start(options, nullptr);
+    auto recorder = Recorder::Start(options, {});
     ASSERT_TRUE(recorder.ok()) << recorder.status();
     recorder_ = *std::move(recorder);
     service_->SetRecorder(recorder_.get());

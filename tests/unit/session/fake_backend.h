@@ -71,7 +71,7 @@ class FakeBackend : public SessionBackend {
   // Returns a process to read or change, not while other threads use the engine.
   Process& process(ProcessId target) { return processes_.at(target); }
   // The values of each drain of a process that samples; no sample if empty.
-  std::vector<CounterReading> device_readings;
+  std::vector<rocattach_counter_value> device_readings;
 
   // The process delivers a record. These return false if it is not recording.
   bool Dispatch(ProcessId target, DispatchEvent event) {
@@ -175,7 +175,7 @@ class FakeBackend : public SessionBackend {
   absl::Status Drain(ProcessId target) override {
     std::shared_ptr<RecordSink> sink;
     SampleEvent event;
-    std::vector<CounterReading> readings;
+    std::vector<rocattach_counter_value> readings;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       auto found = processes_.find(target);

@@ -329,12 +329,12 @@ TEST_F(PlanTest, TotalsCountTheDispatchesOfEachValue) {
   const std::map<std::string, double> truth = {
       {"GRBM_COUNT", 100}, {"GRBM_GUI_ACTIVE", 25}, {"GRBM_CP_BUSY", 7}};
   auto dispatch = [&](uint32_t kernel, uint32_t pass) {
-    std::vector<CounterReading> readings;
+    std::vector<rocattach_counter_value> readings;
     for (const std::string& name : architecture.dispatch.passes[pass].counters) {
       const auto& names = plan->counter_names;
       const auto index = std::find(names.begin(), names.end(), name) - names.begin();
       const double value = truth.at(name);
-      readings.push_back({static_cast<uint16_t>(index), 1, value, value, value});
+      readings.push_back({static_cast<uint16_t>(index), 0, 1, value, value, value});
     }
     totals.Add(kernel, pass, readings);
   };

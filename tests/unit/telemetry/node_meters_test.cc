@@ -91,7 +91,7 @@ TEST_F(NodeMetersTest, CountersOfWholeGpusAddUpWithTheTimeThatTheyCover) {
   NodeMeters meters(Options());
   const auto one = Open(7, &meters), two = Open(8, &meters);
   const std::vector<std::string> names = {"SQ_WAVES", "GRBM_COUNT"};
-  CounterReading reading;
+  rocattach_counter_value reading = {0, 0, 1, 0, 0, 0};
   reading.sum = 100;
   one->AddSample(1, names, {&reading, 1}, 50);
   (void)meters.CaptureSnapshot(MetricsConsumer::kViewer);
@@ -207,8 +207,9 @@ TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   copy.start_ns = 10;
   copy.end_ns = 30;
   meter->AddCopies(std::vector<rocattach_copy>{copy, copy});
-  meter->AddCounters(1, {"SQ_WAVES", "TCC_HIT"},
-                     std::vector<CounterReading>{{1, 1, 5.5, 0, 0}, {0, 1, 64, 0, 0}});
+  meter->AddCounters(
+      1, {"SQ_WAVES", "TCC_HIT"},
+      std::vector<rocattach_counter_value>{{1, 0, 1, 5.5, 0, 0}, {0, 0, 1, 64, 0, 0}});
   TargetStanding standing = Standing();
   standing.account.set_dropped_ring_full(3);
   standing.counted_gpus = {"GPU-1"};
