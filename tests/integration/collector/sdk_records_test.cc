@@ -196,7 +196,7 @@ TEST_F(SdkRecords, MemoryIsNotRecordedUnlessRequested) {
 
 // Libraries that registered before the collector are passed to the SDK by a thread that
 // is not in the middle of a registration.
-TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
+TEST_F(SdkRecords, PassesEarlierRegistrationsToSdkForMarkerCalls) {
   SdkResult result = RunSdk({.steps = {"dispatch:3", "wait", "environment"},
                              .filters = {Api(TraceDomain::kMarkers)},
                              .step = [](SdkTarget& target) {

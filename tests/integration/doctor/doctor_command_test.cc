@@ -188,7 +188,7 @@ TEST_F(PrivilegedDoctorTest, ReportsALowerHoldMode) {
   EXPECT_NE(result.exit_status, 0);
 }
 
-TEST_F(PrivilegedDoctorTest, TellsTheUserNobodyWhatIsMissing) {
+TEST_F(PrivilegedDoctorTest, ReportsFailedCapabilitiesForTheUserNobody) {
   CommandResult result = RunDoctor({"--json"}, BecomeNobody);
   ExpectConsistent(result);
   EXPECT_EQ(result.exit_status, 3);

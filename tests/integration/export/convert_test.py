@@ -236,7 +236,7 @@ class ConvertTest(ConvertTestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"- is incomplete: it lacks", done.stderr)
 
-    def test_interrupted_conversions_keep_what_they_have(self):
+    def test_interrupted_conversions_keep_partial_outputs(self):
         with open(self.recording, "rb") as file:
             part = until_a_process_ends(file.read())
         with subprocess.Popen(
@@ -324,7 +324,7 @@ class ConvertTest(ConvertTestCase):
         self.assertLess(rows, dispatches)
         self.assertGreaterEqual(events, rows)
 
-    def test_a_full_disk_stops_one_format_and_the_others_keep_what_they_have(self):
+    def test_a_full_disk_leaves_partial_outputs_of_all_formats(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
 

@@ -247,7 +247,7 @@ class TwoNodesTest(unittest.TestCase):
         self.assertIsNotNone(value, what)
         self.assertAlmostEqual(value, truth, delta=truth / 100, msg=what)
 
-    def test_queries_return_what_the_pods_have_run(self):
+    def test_queries_return_the_counts_and_times_of_the_pods(self):
         victoria = self.start_monitoring()
         truth = self.run_pods()
         dispatches = {pod: count for pod, (count, _) in truth.items()}

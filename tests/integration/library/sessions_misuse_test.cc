@@ -130,7 +130,7 @@ uint64_t ResidentKib(pid_t pid) {
 }
 
 // ROCATTACH_SESSION_CYCLES sets the number; 100,000 take some 12 minutes.
-TEST_F(SessionsMisuseTest, ManySessionsTakeNoMoreMemory) {
+TEST_F(SessionsMisuseTest, ManySessionsDoNotIncreaseMemoryUse) {
   const char* wanted = std::getenv("ROCATTACH_SESSION_CYCLES");
   const int cycles = wanted == nullptr ? 300 : std::atoi(wanted);
   WatcherProcess watcher(Watch());

@@ -77,7 +77,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(values, sorted(values, reverse=descending))
         return values
 
-    def test_shows_what_the_report_has(self):
+    def test_shows_the_data_of_the_report(self):
         self.browser.open(self.page)
         self.picture("light")
         totals = {}
@@ -165,7 +165,7 @@ class PageTest(unittest.TestCase):
         self.assertAlmostEqual(((after[0] + after[1]) / 2 - whole[0]) / (whole[1] - whole[0]),
                                0.25, delta=0.01)
 
-    def test_the_tip_names_what_is_under_the_mouse(self):
+    def test_the_tooltip_names_the_operation_under_the_mouse(self):
         self.browser.open(self.page)
         self.browser.run("document.getElementById('timeline').focus()")
         for _ in range(40):
@@ -388,7 +388,7 @@ class CommandTest(unittest.TestCase):
         missing = os.path.join(self.folder.name, "none.rwa")
         run(ROCATTACH, "compare", self.recording, missing, status=3)
 
-    def test_compare_has_options_for_what_counts(self):
+    def test_compare_options_for_confidence_and_share(self):
         other = os.path.join(self.folder.name, "seed2.rwa")
         run(MAKE_RECORDING, other, "2", "100")
 

@@ -236,7 +236,7 @@ TEST(Counting, ACounterAndItsAccumulationAreMixedUpInOneConfig) {
   }
 }
 
-TEST(Counting, ManyCountersInPassesOfWhatFits) {
+TEST(Counting, CountsFortyCountersInTwoPasses) {
   // Each group fills a block: 8 of SQ, 4 of TCP and TCC, 2 of each of the others.
   SessionResult result = RunSession(
       {.plan = "buffer counters="

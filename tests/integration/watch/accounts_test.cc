@@ -94,7 +94,7 @@ TEST_P(OverflowTest, EveryOperationIsDeliveredOrCountedAsLost) {
 }
 
 // The GPU takes packets before their doorbell has been rung.
-TEST_F(AccountsTest, PacketsTakenBeforeTheirDoorbellAreAccountedFor) {
+TEST_F(AccountsTest, CountsPacketsThatTheGpuReadsBeforeTheirDoorbell) {
   // Without signals, both queues end with a barrier packet, which counts as well.
   const std::pair<const char*, int64_t> signals[] = {{"each", 0}, {"none", 2}};
   for (const auto& [of_kernels, barriers] : signals) {

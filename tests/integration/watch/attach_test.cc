@@ -41,7 +41,7 @@ void ExpectFullRecord(const RecordedProcess& process, int64_t dispatches,
   EXPECT_TRUE(process.ended);
 }
 
-TEST_F(AttachTest, RecordsWhatAProgramRan) {
+TEST_F(AttachTest, RecordsDispatchesAndCopiesOfAProgram) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimgpu({"hsa_dispatch", "-n", "400", "--copies", "8"}),

@@ -137,7 +137,7 @@ class LateAttributionTest : public AttributionTest,
 INSTANTIATE_TEST_SUITE_P(Programs, LateAttributionTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "Idle" : "Busy"; });
 
-TEST_P(LateAttributionTest, LateAndTakenOver) {
+TEST_P(LateAttributionTest, ReportsTheJobAfterLateAttachAndTakeover) {
   const std::vector<std::string> arguments =
       GetParam() ? std::vector<std::string>{"--idle"} : std::vector<std::string>{};
   const Finished native = Native(arguments);

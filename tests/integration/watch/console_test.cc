@@ -276,7 +276,7 @@ TEST_F(ConsoleTest, CtrlCReachesTheCommandOnce) {
 }
 
 // scripts/run puts its options in front of the user's, and shows what was recorded.
-TEST_F(ConsoleTest, TheRunScriptTakesItsOwnExample) {
+TEST_F(ConsoleTest, RunScriptPassesOptionsAndPrintsAReport) {
   const std::string where = directory_.path() + "/chosen";
   Child script({ROCATTACH_TEST_SOURCE "/scripts/run", "-d", where, "-o", "mine", "--",
                 TargetPath("hsa_dispatch"), "-n", "12"},

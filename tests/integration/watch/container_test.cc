@@ -142,7 +142,7 @@ TEST_F(ContainerTest, ARuntimeThatStartsAgainIsRecordedAgain) {
 }
 
 // Without /proc, descriptors have no paths. (The launcher needs /proc, too.)
-TEST_F(ContainerTest, WithoutProcTheRefusalSaysWhatToDo) {
+TEST_F(ContainerTest, RefusalReportsThatProcIsNotMounted) {
   const std::string libraries =
       std::filesystem::path(SimgpuRunPath()).parent_path() / "lib";
   const std::vector<std::string> command =

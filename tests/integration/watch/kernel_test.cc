@@ -18,7 +18,7 @@
 namespace rocattach::testing_support {
 namespace {
 
-TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
+TEST(KernelTest, ErrorNamesTheMissingBtfFileAndKernelOption) {
   SKIP_WITHOUT_PRIVILEGES();
   ExecutableDirectory directory;
   // A mount namespace in which /sys/kernel/btf is empty.

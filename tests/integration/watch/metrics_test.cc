@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
+TEST_F(MetricsTest, QueriesReturnTheCountsOfThePrograms) {
   const std::vector<std::string> command =
       OnSimgpu({"hsa_dispatch", "-n", "300", "--copies", "6", "--rounds", "3",
                 "--sleep-msec", "500"});
@@ -246,7 +246,7 @@ TEST_F(MetricsTest, CountersOfWholeGpusYieldToSessions) {
   EXPECT_FALSE(process.counters.empty());
 }
 
-TEST_F(MetricsTest, TopShowsWhatRuns) {
+TEST_F(MetricsTest, TopShowsRunningProcesses) {
   WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
   ASSERT_TRUE(watcher.ready());
   const std::string address = AddressOf(&watcher);

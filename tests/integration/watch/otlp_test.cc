@@ -36,7 +36,7 @@ class OtlpTest : public testing::Test {
   std::string url_;
 };
 
-TEST_F(OtlpTest, AnIndependentDecoderReadsWhatProgramsHaveCounted) {
+TEST_F(OtlpTest, IndependentDecoderReadsTheCountsOfThePrograms) {
   const std::vector<std::string> command = OnSimgpu({"hsa_dispatch", "-n", "300"});
   const Child::Options job = {.environment = {"SLURM_JOB_ID=4711"}};
   const Finished native = Child(command, job).Wait();

@@ -54,7 +54,7 @@ TEST_F(PolicyTest, DryRunTouchesNothing) {
   EXPECT_FALSE(verdict.target_modified());
 }
 
-TEST_F(PolicyTest, DryRunTellsWhatThePolicyWouldSay) {
+TEST_F(PolicyTest, DryRunReportsThePolicyDecision) {
   v1::WindowEvent verdict = VerdictWith({"--auto", "--dry-run", "--deny", "hsa_*"});
   EXPECT_NE(verdict.detail().find("--deny"), std::string::npos) << verdict.detail();
 }

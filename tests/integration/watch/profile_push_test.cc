@@ -37,7 +37,7 @@ class ProfilePushTest : public testing::TestWithParam<const char*> {
   std::string target_;
 };
 
-TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
+TEST_P(ProfilePushTest, ProfileSumsMatchTheCountsOfThePrograms) {
   const bool parca = std::string(GetParam()) == "parca";
   const std::vector<std::string> command =
       OnSimgpu({"hsa_dispatch", "-n", "300", "--copies", "4", "--rounds", "3",

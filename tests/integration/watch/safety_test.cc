@@ -138,7 +138,7 @@ RecordedProcess RecordOne(const char* hold, const std::vector<std::string>& comm
 }
 
 // Under the ID of such a process, /proc no longer shows anything of its memory.
-TEST_F(SafetyTest, AProcessWhoseFirstThreadHasExited) {
+TEST_F(SafetyTest, RecordsAProcessAfterItsFirstThreadHasExited) {
   const std::vector<std::string> command = OnSimgpu({"hsa_leader_exits"});
   for (const char* hold : {"yielding", "signal"}) {
     const RecordedProcess process = RecordOne(hold, command);

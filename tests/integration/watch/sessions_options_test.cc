@@ -285,7 +285,7 @@ TEST_F(SessionOptions, WrongOptionsAreRefusedBeforeAnythingRuns) {
 
 // A later session on a process with the HSA backend: the refusal says what is
 // impossible, what is possible, and what to do; and sessions of what is possible start.
-TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
+TEST_F(SessionOptions, HsaBackendRefusalListsWhatIsPossible) {
   WatcherProcess watcher(Watch({"--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child child(OnSimrocm(

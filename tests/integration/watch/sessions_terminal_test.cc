@@ -59,7 +59,7 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
-TEST_F(SessionTerminal, TheEndSaysWhatWasCollectedAndWhere) {
+TEST_F(SessionTerminal, EndMessageStatesCollectedCountsAndRecording) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child session(Start({"--wait"}));

@@ -44,7 +44,7 @@ TEST_F(CgroupPathsTest, NumbersOfNoGroupAreNotFound) {
   }
 }
 
-TEST_F(CgroupPathsTest, OnlyThePathOfTheGroupIsNoted) {
+TEST_F(CgroupPathsTest, StoresAPathOnlyIfItBelongsToTheCgroup) {
   const uint64_t id = groups_.Add("a"), other = groups_.Add("b");
   paths_.AddIfCurrent(id, Path("b"));
   EXPECT_EQ(paths_.size(), 0u) << "the process has moved";

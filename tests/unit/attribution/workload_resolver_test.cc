@@ -48,7 +48,7 @@ TEST_F(ReadWorkloadTest, IsComplete) {
   EXPECT_FALSE(problems.invalid);
 }
 
-TEST_F(ReadWorkloadTest, AnInvalidJobIsNoted) {
+TEST_F(ReadWorkloadTest, ReportsAnInvalidSlurmJobId) {
   Write("environ", std::string("SLURM_JOB_ID=4;2\0", 17));
   WorkloadReading problems;
   const auto workload = ReadWorkload({7, 1007}, proc_.path(), &problems);

@@ -29,7 +29,7 @@ std::string Inflate(const std::string& file) {
   return out;
 }
 
-TEST(Gzip, ReadersFindWhatWasCompressed) {
+TEST(Gzip, DecompressedTextEqualsTheOriginal) {
   std::string random;
   std::mt19937 generator(1);
   for (int i = 0; i < 100'000; ++i) random.push_back(static_cast<char>(generator()));

@@ -157,7 +157,7 @@ TEST(AttachResultTest, TheEventOfAProcessThatWasNotAttachedToHasTheReason) {
   EXPECT_EQ(event.value("detail", ""), "it has ended");
 }
 
-TEST(AttachResultTest, TheTextSaysWhatWasRecordedAndLost) {
+TEST(AttachResultTest, TextStatesRecordedAndLostCounts) {
   ProcessResult process = Attached(1000);
   process.account.set_copies_delivered(2);
   EXPECT_EQ(ResultText(kPid, process, /*recording=*/true),

@@ -216,7 +216,7 @@ TEST_F(CliTest, UnreadableIsExitStatusThree) {
   EXPECT_THAT(both.out, HasSubstr("app (pid 42)"));
 }
 
-TEST_F(CliTest, UsageErrorsSayWhatIsWrong) {
+TEST_F(CliTest, UsageErrorsNameTheMistake) {
   EXPECT_EQ(Run({"repot"}).err,
             "rocattach: there is no command 'repot'; did you mean report?\n"
             "Run 'rocattach --help' for more information.\n");
@@ -350,7 +350,7 @@ TEST_F(CliTest, ReportFollowsUntilTheEnd) {
   EXPECT_THAT(result.out, Not(HasSubstr("has no end")));
 }
 
-TEST_F(CliTest, AnInterruptedReportShowsWhatItHasRead) {
+TEST_F(CliTest, InterruptedReportShowsDataReadSoFar) {
   std::string bytes = Recording(30000);
   WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
   pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
@@ -386,7 +386,7 @@ TEST_F(CliTest, DumpPrintsEveryRecord) {
   EXPECT_THAT(result.out, HasSubstr("\"correlation_id\":5000,"));
 }
 
-TEST_F(CliTest, RecoverWritesWhatIsIntact) {
+TEST_F(CliTest, RecoverWritesTheIntactData) {
   std::string bytes = Recording(5000);
   WriteFile("a.rwa", bytes);
   Result whole = Run({"recover", Path("a.rwa"), "-o", Path("b.rwa")});
@@ -439,7 +439,7 @@ TEST_F(CliTest, DumpEndsWhenItsReaderGoesAway) {
   EXPECT_EQ(*ReadFile(Path("err"), 1 << 20), "");
 }
 
-TEST_F(CliTest, FollowSeesWhatIsWrittenLater) {
+TEST_F(CliTest, FollowReadsDataAppendedLater) {
   std::string bytes = Recording(30000);
   // The header, with the schemas in it, lies in the first half.
   size_t half = bytes.size() / 2;
@@ -471,7 +471,7 @@ TEST_F(CliTest, InterruptedFollowStillReports) {
 }
 
 // More milliseconds than 32 bits hold.
-TEST_F(CliTest, AttachTakesDurationsOfUpToAYear) {
+TEST_F(CliTest, AttachAcceptsDurationsOfUpToAYear) {
   for (const char* duration : {"4294967296", "31536000000"}) {
     const Result result =
         Run({"attach", "-p", "4194303", "--attach-duration-msec", duration});

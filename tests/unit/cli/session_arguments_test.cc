@@ -286,7 +286,7 @@ TEST_F(SessionArgumentsTest, InputFile) {
   EXPECT_THAT(spec.ignored, ElementsAre("output_file"));
 }
 
-TEST_F(SessionArgumentsTest, UnusableInputFilesAreRefusedOrNoted) {
+TEST_F(SessionArgumentsTest, RefusesOrReportsUnusableInputFiles) {
   const std::string regex_only =
       File("regex.json", R"({"hip_trace": true, "kernel_include_regex": "foo"})");
   EXPECT_THAT(Spec({"-i", regex_only}).ignored, ElementsAre(HasSubstr("kernel_")));

@@ -42,7 +42,7 @@ class WatchUsageTest(unittest.TestCase):
         # An error that only follows from the mistake is not reported.
         self.assertIn("--autto", self.refused("--autto", "--dry-run"))
 
-    def test_words_without_dashes_say_what_was_meant(self):
+    def test_words_without_dashes_get_a_suggestion(self):
         self.assertEqual(
             self.refused("auto"),
             "rocattach-watch: there is no program 'auto' to run; did you mean --auto?",

@@ -346,7 +346,7 @@ int TryWithoutOnLoad() {
   return 12;
 }
 
-TEST_F(LibraryGuestTest, TakesTheVariableBackWithoutOnLoad) {
+TEST_F(LibraryGuestTest, RemovesTheVariableIfOnLoadIsNotCalled) {
   unsetenv("HSA_TOOLS_LIB");
   EXPECT_EXIT(_exit(TryWithoutOnLoad()), testing::ExitedWithCode(0), "");
 }

@@ -58,7 +58,7 @@ TEST(Expression, HasNoValueRatherThanAWrongOne) {
   EXPECT_EQ(Value("A + 1", {}), std::nullopt);
 }
 
-TEST(Expression, RefusesWhatItDoesNotUnderstand) {
+TEST(Expression, RejectsInvalidExpressions) {
   for (const char* text :
        {"", "1 +", "(1", "1)", "1 2", "foo(A)", "reduce(A)", "reduce(A, median)",
         "sum()", "sum(1)", "sum(A, B)", "A $ B", "1..2", "*3", "sum(A", "sum(A,16"}) {

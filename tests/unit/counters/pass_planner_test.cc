@@ -120,7 +120,7 @@ TEST(PassPlanner, EmptyRequestEmptyPlan) {
   EXPECT_TRUE(Plan({{}}).passes.empty());
 }
 
-TEST(PassPlanner, TakesTheLargestBlocksNumberOfPasses) {
+TEST(PassPlanner, UsesOnlyThePassesThatTheFullestBlockNeeds) {
   CounterNames sq, all;
   for (const HardwareCounter& counter : Gpu().counters()) {
     if (counter.follows) continue;
@@ -215,7 +215,7 @@ TEST(PassPlanner, RefusesUnknownAndImpossibleCounters) {
   }
 }
 
-TEST(PassPlanner, SinglePassSaysWhatIsShort) {
+TEST(PassPlanner, SinglePassErrorNamesTheLimitingBlock) {
   auto plan = PlanPasses(Gpu(), {{"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY"}},
                          {.single_pass = true});
   EXPECT_EQ(SessionStatusOf(plan.status()), SessionStatus::kInvalidArguments);

@@ -256,7 +256,7 @@ if __name__ == "__main__":
         self.assertEqual(self.status("Shared"), 0)
         self.assertEqual(self.status("Plain.test_fails"), 1)
 
-    def test_what_is_skipped_is_not_green(self):
+    def test_skipped_cases_do_not_pass(self):
         self.assertEqual(self.status("Plain.test_lacks_something"), 77)
         self.assertEqual(self.status("Plain.test_lacks_something", ci="true"), 1)
 

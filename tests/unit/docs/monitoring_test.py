@@ -151,7 +151,7 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(len(in_unit), 10)
         self.assertIn("It runs with ten capabilities", operations)
 
-    def test_its_exposure_is_no_higher_than_what_it_does_requires(self):
+    def test_exposure_level_is_within_its_limit(self):
         # 0 is nothing, 10 is everything; root without any restriction has 9.6. With the
         # options that set up a seccomp filter it would be 4.1; see the unit.
         output = self.analyze("security", "--offline=true", "--threshold=71")

@@ -177,7 +177,7 @@ class GuaranteesTest(unittest.TestCase):
                 for cell in row[1:3]:
                     self.assertTrue(list(named_paths(cell)), cell)
 
-    def test_columns_name_what_they_say(self):
+    def test_columns_name_paths_of_their_kind(self):
         for guarantee, code, test, fuzz, bench in self.rows:
             with self.subTest(guarantee):
                 for path in named_paths(code):

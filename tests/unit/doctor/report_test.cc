@@ -100,7 +100,7 @@ TEST(DoctorText, ColorsAndExplainsWhenAsked) {
   EXPECT_THAT(DoctorText(report, {.verbose = true}), HasSubstr("It means this."));
 }
 
-TEST(DoctorText, WrapsAndDefusesWhatItPrints) {
+TEST(DoctorText, WrapsLinesAndRemovesEscapeCharacters) {
   DoctorReport report = ReportOf({CheckState::kFailed});
   report.checks[0].found = "evil\033[2Jpath " + std::string(300, 'x');
   for (int i = 0; i < 40; ++i) report.checks[0].meaning += " word";

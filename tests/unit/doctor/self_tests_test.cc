@@ -65,7 +65,7 @@ TEST(CheckPtrace, TracesAChild) {
   EXPECT_THAT(check.found, testing::HasSubstr("a child was stopped after"));
 }
 
-TEST(CheckWindow, SaysWhatItWaitsFor) {
+TEST(CheckWindow, RemedyNamesTheCheckThatItDependsOn) {
   Check check = CheckWindow(Capabilities(), nullptr);
   EXPECT_EQ(check.state, CheckState::kUnchecked);
   EXPECT_THAT(check.remedy, testing::HasSubstr("'hold'"));

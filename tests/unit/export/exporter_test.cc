@@ -239,7 +239,7 @@ TEST_F(ExporterTest, RecordsWithoutAProcessAreOmitted) {
 }
 
 // The memory of all kinds of names is released when their process has ended.
-TEST_F(ExporterTest, NamesOfAnEndedProcessTakeNoRoom) {
+TEST_F(ExporterTest, ReleasesNamesWhenTheirProcessEnds) {
   auto exporter = Make(kSingle, true);
   v1::Thread thread;
   thread.set_tid(11);

@@ -56,7 +56,7 @@ TEST(CsvRow, RealNumbersHaveRocprofv3sForm) {
   EXPECT_EQ(out.size(), 309u + 1 + 6 + 1);
 }
 
-TEST(JsonText, EscapesWhatJsonForbids) {
+TEST(JsonText, EscapesCharactersThatJsonForbids) {
   for (const std::string& text :
        {std::string("plain"), std::string("\"\\/\b\f\n\r\t"),
         std::string("\x01\x1f\x7f"), std::string("gr\xc3\xbc\xc3\x9f \xf0\x9f\x9a\x80"),
@@ -189,7 +189,7 @@ TEST(OutputFile, AFollowedFileHasItsNameAtOnce) {
   EXPECT_EQ(ReadAll(directory.path() + "/out.csv"), "a");
 }
 
-TEST(SpillFile, ComesBackWhole) {
+TEST(SpillFile, MovesAllDataIntoTheOutputFile) {
   TemporaryDirectory directory;
   auto file = OutputFile::Create(directory.path() + "/out", {});
   ASSERT_TRUE(file.ok());
@@ -279,7 +279,7 @@ TEST_F(CounterJoinTest, ManyValuesOfEachDispatchMayComeFirst) {
   EXPECT_EQ(join_.unmatched(), 0u);
 }
 
-TEST_F(CounterJoinTest, InstancesTakeRoomToo) {
+TEST_F(CounterJoinTest, InstancesCountTowardsTheLimit) {
   join_.set_window(100, 1000);
   for (uint64_t i = 1; i <= 100; ++i) {
     CounterRecord value;

@@ -31,7 +31,7 @@ PftraceStageEvent AnyStage() {
   return event;
 }
 
-TEST(PftracePackets, StageEventsAreWhatTheLibraryReads) {
+TEST(PftracePackets, PerfettoLibraryParsesStageEvents) {
   std::string bytes;
   PftracePackets packets(&bytes);
   const PftraceNumber numbers[] = {{kArgTid, 5}, {kArgEnqueueNs, ~uint64_t{0}}};
@@ -64,7 +64,7 @@ TEST(PftracePackets, StageEventsAreWhatTheLibraryReads) {
       << "more bytes than the library writes";
 }
 
-TEST(PftracePackets, TrackEventsAreWhatTheLibraryReads) {
+TEST(PftracePackets, PerfettoLibraryParsesTrackEvents) {
   std::string bytes;
   PftracePackets packets(&bytes);
   const PftraceNumber numbers[] = {{kArgCorrelationId, 9}};

@@ -93,7 +93,7 @@ class SqliteRowsTest : public testing::Test {
   std::unique_ptr<SqliteRows> rows_;
 };
 
-TEST_F(SqliteRowsTest, ARowWhoseIdIsTakenGetsAnother) {
+TEST_F(SqliteRowsTest, RowWithAUsedIdGetsAnotherId) {
   Begin(/*any_id=*/true);
   for (int64_t id : {5, 6, 5, 7, 6}) {
     EXPECT_TRUE(rows_->Integer(id).Text("abcde" + std::to_string(id)).EndRow().ok());

@@ -353,7 +353,7 @@ TEST(Rocprofv3Records, HostileIdsOfSymbolsCostLittle) {
 }
 
 // Messages of 32 MB in all, whose ranges are open at the same time.
-TEST(Rocprofv3Records, OpenRangesTakeBoundedMemory) {
+TEST(Rocprofv3Records, OpenRangesUseBoundedMemory) {
   constexpr size_t kPushes = 2000, kTextBytes = 16'000;
   std::string bytes;
   auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});

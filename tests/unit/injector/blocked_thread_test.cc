@@ -36,7 +36,7 @@ struct CallCase {
 class ContinueCallTest : public testing::TestWithParam<CallCase> {};
 
 // The registers are set to what the kernel would do next.
-TEST_P(ContinueCallTest, DoesWhatTheKernelWouldDo) {
+TEST_P(ContinueCallTest, SetsRegistersAsTheKernelWould) {
   auto registers = ContinueCall(InCall(SYS_futex, GetParam().result), kSyscall);
   ASSERT_TRUE(registers.ok()) << registers.status();
   EXPECT_EQ(registers->rax, GetParam().rax);

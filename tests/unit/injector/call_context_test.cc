@@ -77,7 +77,7 @@ int WhileHeld(dl_phdr_info*, size_t, void* data) {
   return 1;
 }
 
-TEST(LoaderLockTest, TellsWhoHoldsIt) {
+TEST(LoaderLockTest, ErrorNamesTheThreadThatHoldsTheLock) {
   Own own;
   for (const LibraryFacts* facts : {static_cast<const LibraryFacts*>(nullptr),
                                     own.libc.facts.get(), own.libc.facts.get()}) {
@@ -209,7 +209,7 @@ TEST(CallContextTest, AStackMayEndBeforeItsMapping) {
   close(file);
 }
 
-TEST(UnwindTableTest, RefusesWhatItDoesNotUnderstand) {
+TEST(UnwindTableTest, RejectsGarbageAndUnknownAddresses) {
   UnwindRegisters frame;
   auto read = [](uint64_t) { return std::optional<uint64_t>(); };
   const std::string garbage(4096, '\x41');

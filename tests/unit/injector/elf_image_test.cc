@@ -55,7 +55,7 @@ TEST_P(ElfImageHashTest, FindsEachOfManyAndNothingElse) {
 INSTANTIATE_TEST_SUITE_P(Hashes, ElfImageHashTest,
                          testing::Values(Hash::kGnu, Hash::kSysv));
 
-TEST(ElfImageTest, TakesTheDefaultVersion) {
+TEST(ElfImageTest, PrefersTheDefaultSymbolVersion) {
   ElfBuilder builder;
   // As dlopen in glibc 2.34 and later: the old version comes first.
   builder.symbols = {{"dlopen", 0x2010, STT_FUNC, STB_GLOBAL, true, 0x8002},
@@ -106,7 +106,7 @@ TEST(ElfImageTest, AFunctionOutsideOfCodeIsAnError) {
   EXPECT_TRUE(absl::IsInvalidArgument(Find(builder.Build(), "elsewhere").status()));
 }
 
-TEST(ElfImageTest, SaysWhatIsForeign) {
+TEST(ElfImageTest, ErrorNamesTheUnsupportedElfProperty) {
   ElfBuilder builder;
   builder.symbols = {{"f"}};
   const std::string good = builder.Build();
@@ -265,7 +265,7 @@ TEST(ElfImageTest, AgreesWithTheLoaderAboutLibc) {
               image->FindFunction("memcpy").ok());
 }
 
-TEST(FunctionOffsetTest, ReadsFilesAndNamesWhatIsWrong) {
+TEST(FunctionOffsetTest, ReadsFilesAndReportsErrors) {
   char path[] = "/tmp/rocattach-elf-XXXXXX";
   UniqueFd fd(mkostemp(path, O_CLOEXEC));
   ASSERT_TRUE(fd.valid());

@@ -35,7 +35,7 @@ TEST(ReadElfNeeds, ReadsVersionsOfThisProgram) {
   EXPECT_THAT(HighestGlibcVersion(*needs), StartsWith("GLIBC_2."));
 }
 
-TEST(ReadElfNeeds, NamesWhatIsNoElf) {
+TEST(ReadElfNeeds, RejectsFilesThatAreNotElf) {
   EXPECT_FALSE(ReadElfNeeds(BufferSource("")).ok());
   EXPECT_FALSE(ReadElfNeeds(BufferSource("#!/bin/sh\n")).ok());
   EXPECT_FALSE(ReadElfNeeds("/nonexistent").ok());

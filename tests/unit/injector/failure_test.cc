@@ -60,7 +60,7 @@ TEST(FailureTest, AStepIsOkOrHasItsFailure) {
   EXPECT_EQ(second.failure().detail, "full");
 }
 
-TEST(FailureTest, AReasonWhoseHelpNamesTheErrnoHasOne) {
+TEST(FailureTest, ErrnoIsSetIfTheHelpTextRefersToIt) {
   for (AttachReason reason : {AttachReason::kMemoryAccess, AttachReason::kRegisters}) {
     EXPECT_NE(AttachReasonHelp(reason).find("see the errno"), absl::string_view::npos);
     const StepResult step = AttachFailure{reason, 0, "short"};

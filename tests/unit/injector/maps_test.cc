@@ -39,7 +39,7 @@ TEST(MapsTest, ReadsAllFields) {
   EXPECT_FALSE(maps->mappings()[2].is_file());
 }
 
-TEST(MapsTest, PathsHoldWhatTheyLike) {
+TEST(MapsTest, PathsMayContainBlanksAndEscapedNewlines) {
   auto maps = Maps::Parse(
       "1000-2000 r--p 00000000 00:1f 7 /a dir/lib  with blanks.so (deleted)\n"
       "2000-3000 r--p 00000000 00:1f 8 /line\\012break (deleted) not\n"
@@ -70,7 +70,7 @@ TEST(MapsTest, FindsTheMappingAroundAnAddress) {
   EXPECT_EQ(maps->Find(RemoteAddress(UINT64_MAX)), nullptr);
 }
 
-TEST(MapsTest, RefusesWhatTheKernelDoesNotPrint) {
+TEST(MapsTest, RejectsMalformedText) {
   for (const char* text :
        {"x", "\n", "1000-2000", "1000-2000 r--p", "1000 2000 r--p 0 0:0 0",
         "2000-1000 r--p 0 0:0 0", "1000-1000 r--p 0 0:0 0", "1000-2000 r-xq 0 0:0 0",

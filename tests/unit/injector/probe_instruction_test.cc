@@ -46,7 +46,7 @@ const Case kCases[] = {
 
 class RefusedByUprobesTest : public testing::TestWithParam<Case> {};
 
-TEST_P(RefusedByUprobesTest, NamesWhatIsRefused) {
+TEST_P(RefusedByUprobesTest, NamesRefusedInstructions) {
   EXPECT_EQ(RefusedByUprobes(GetParam().code), GetParam().refused);
 }
 

@@ -176,7 +176,7 @@ TEST(SeccompFiltersTest, TheMostSevereActionCounts) {
   EXPECT_EQ(action({}), SECCOMP_RET_ALLOW);
 }
 
-TEST(SeccompFiltersTest, OnlyWhatWouldEndTheProcessIsRefused) {
+TEST(SeccompFiltersTest, RefusesOnlyFiltersThatWouldEndTheProcess) {
   const auto refused = [](const SeccompProgram& program,
                           StubKind kind = StubKind::kByPath) {
     const StepResult result = CheckSeccompFilters({{program}}, kind);

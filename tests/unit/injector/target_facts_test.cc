@@ -26,7 +26,7 @@
 namespace rocattach {
 namespace {
 
-TEST(ThreadStatusTest, TakesTheFieldsThatDecide) {
+TEST(ThreadStatusTest, ParsesTheRelevantFields) {
   ThreadStatus status = ParseThreadStatus(
       "Name:\tState: Z (fake)\nState:\tt (tracing stop)\nPPid:\t12\nTracerPid:\t77\n"
       "Uid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t10 20 30 \n"

@@ -255,7 +255,7 @@ TEST_F(OtlpMetricsTest, AClockThatIsSetChangesTimesButNoStart) {
 
 // Process 7 started after the service, process 8 before it. Their wall-clock starts say
 // the opposite, because the clock was set back in between: only process 7 uses its own.
-TEST_F(OtlpMetricsTest, TheWallClockDoesNotDecideWhoseStartIsUsed) {
+TEST_F(OtlpMetricsTest, ChoiceOfStartTimeIgnoresTheWallClock) {
   NodeSnapshot node = Example();
   node.processes[0].start_wall_ns = 500'000'000'000;
   node.processes[1].start_ns = 900'000'000;  // before the service

@@ -123,7 +123,7 @@ class BusyProducer {
 };
 
 // Otherwise an honest process would be considered implausible for good.
-TEST(CollectorMemory, NoMoreIsTakenThanSeenAfterATakeOver) {
+TEST(CollectorMemory, DrainedCountNeverExceedsSeenCountAfterATakeOver) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(memory.ok());
@@ -165,7 +165,7 @@ class Service {
 };
 
 // A killed service cannot release the memory, and its successor may come at once.
-TEST(CollectorMemory, ADeadServiceIsTakenOverFromAtOnce) {
+TEST(CollectorMemory, MemoryOfADeadServiceIsTakenOverAtOnce) {
   FakeCollector fake;
   Service first(fake), second(fake);
   const uint64_t now = BootNs();

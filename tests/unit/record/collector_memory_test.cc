@@ -44,7 +44,7 @@ TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
   EXPECT_EQ((*memory)->Account().delivered, drained);
 }
 
-TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
+TEST(CollectorMemory, DrainsNothingPublishedAfterTheSnapshot) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   rocattach_dispatch record = FakeCollector::Dispatch(1);

@@ -254,7 +254,7 @@ TEST_F(CollectorRingsTest, AHoleThatIsMappedForAMomentStaysAHole) {
 
 // Pages that KeepHoles() could not protect are not handed out, even if they cannot be
 // unmapped at once.
-TEST_F(CollectorRingsTest, ARingWhoseHolesAreNotKeptIsCopied) {
+TEST_F(CollectorRingsTest, CopiesARingIfItsHolesCannotBeProtected) {
   Publish(0, kBusy);
   memory_->Snapshot();
   const absl::Span<const RecordSlot> view = memory_->View(0, 1);
@@ -429,7 +429,7 @@ TEST_F(CollectorRingsTest, RingsBeyondTheBudgetAreReadCompletely) {
 
 // End to end, through a Target.
 using ViewedTargetTest = TargetTest;
-TEST_F(ViewedTargetTest, EveryRecordIsTakenOnce) {
+TEST_F(ViewedTargetTest, EveryRecordIsDrainedOnce) {
   RingViews views(2 * kRingBytes);
   if (!views.available()) GTEST_SKIP() << "needs userfaultfd";
   FakeCollector fake;

@@ -64,7 +64,7 @@ TEST_F(EndingTargetsTest, ADrainedTargetIsClosedWithItsOwnEnd) {
 }
 
 // A process that has left many records waits for the next round and delays no other.
-TEST_F(EndingTargetsTest, ARoundTakesNoMoreThanTheShareOfEach) {
+TEST_F(EndingTargetsTest, RoundDrainsAtMostTheShareOfEachProcess) {
   FakeCollector fake;
   Add(Busy(&fake, 1, kUser), 1);
   Target* busy = ending_.Find(ProcessId::StartedAt(5'000'001, kStartNs));
@@ -142,7 +142,7 @@ TEST_F(EndingTargetsTest, EachTargetCountsAmongItsUsersShares) {
   EXPECT_EQ(shares.Of(kOtherUser), DrainShares::kRoundCost / 2);
 }
 
-TEST_F(EndingTargetsTest, TotalsCountWhatWasDrainedSoFar) {
+TEST_F(EndingTargetsTest, TotalsIncludeRecordsDrainedSoFar) {
   FakeCollector first, second;
   Add(Busy(&first, 1, kUser), 1);
   Add(Busy(&second, 2, kUser), 2);

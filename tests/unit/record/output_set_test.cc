@@ -219,7 +219,7 @@ TEST_F(OutputSetTest, ASymbolicLinkIsNotFollowed) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "elsewhere"));
 }
 
-TEST_F(OutputSetTest, AProcessWhoseFileCannotBeMadeIsStillRecorded) {
+TEST_F(OutputSetTest, RecordsAProcessEvenIfItsFileCannotBeCreated) {
   { std::filesystem::create_directory(directory_ / "d"); }
   auto set = OutputSet::Open({directory_.path(), "%arg0%/%pid%", {}});
   ASSERT_TRUE(set.ok());

@@ -19,7 +19,7 @@ TEST(RunStatistics, CountsEachVerdictOnce) {
   EXPECT_EQ(totals.unheard, 3u);
 }
 
-TEST(RunStatistics, AnEndReplacesWhatWasCountedWhileTheProcessLived) {
+TEST(RunStatistics, ProcessEndReplacesTheLiveCounts) {
   RunStatistics statistics(0);
   statistics.SetLive({.dispatches = 10, .copies = 4}, 2, 1);
   EXPECT_EQ(statistics.Totals(0).dispatches, 10u);
@@ -38,7 +38,7 @@ TEST(RunStatistics, AnEndReplacesWhatWasCountedWhileTheProcessLived) {
   EXPECT_EQ(totals.unseen, 1u);
 }
 
-TEST(RunStatistics, TakesNoLossesFromAProcessThatCannotBeBelieved) {
+TEST(RunStatistics, IgnoresLossesReportedByAnImplausibleProcess) {
   RunStatistics statistics(0);
   v1::LossAccount account;
   account.set_not_believable("more than there was room for");

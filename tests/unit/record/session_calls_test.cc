@@ -59,7 +59,7 @@ TEST_F(SessionCallsTest, AMessageOfAnyLengthFollowsItsCall) {
   EXPECT_EQ(written.calls[1].text, "");
 }
 
-TEST_F(SessionCallsTest, ACallWhoseMessageIsNotCompleteIsCut) {
+TEST_F(SessionCallsTest, CallWithAnIncompleteMessageIsMarkedAsCut) {
   rocattach_api_call call = ApiCall();
   call.text_slots = 3;
   Consume(call);

@@ -184,7 +184,7 @@ TEST_F(SessionValuesTest, AllValuesAtOnce) {
   }
 }
 
-TEST_F(SessionValuesTest, IncorrectValuesAreNotTakenAtOnce) {
+TEST_F(SessionValuesTest, IncorrectValuesAreNotConsumedWithTheirDispatch) {
   ConsumeCounted(1);
   ConsumeValuesOf(1);
   const auto consumed = [&](rocattach_dispatch dispatch, const rocattach_values& first,

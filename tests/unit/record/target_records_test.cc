@@ -196,7 +196,7 @@ TEST_F(TargetRecordsTest, OperationsInFlightAreWrittenWithoutTimes) {
 }
 
 // A thread that dies while it publishes leaves its last operation in both places.
-TEST_F(TargetRecordsTest, TheLastOperationOfARingIsNotTakenTwice) {
+TEST_F(TargetRecordsTest, LastOperationOfARingIsNotCountedTwice) {
   Consume(0, Dispatch(1), Dispatch(2), Clock(1));
   Consume(1, Copy(3));
   records_->BeginEnd(16);
@@ -212,7 +212,7 @@ TEST_F(TargetRecordsTest, TheLastOperationOfARingIsNotTakenTwice) {
 }
 
 // A process that runs on may publish an operation taken from its table, or the reverse.
-TEST_F(TargetRecordsTest, AtTheEndAnOperationIsTakenOnce) {
+TEST_F(TargetRecordsTest, OperationIsCountedOnceAtTheEnd) {
   records_->BeginEnd(16);
   Consume(0, Dispatch(1));
   records_->ConsumeUnfinished(SlotOf(Dispatch(1)));

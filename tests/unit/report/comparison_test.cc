@@ -103,7 +103,7 @@ const KernelChange& Find(const Comparison& comparison, const std::string& name) 
   return comparison.kernels.front();
 }
 
-TEST(CompareReports, SaysWhatHasChanged) {
+TEST(CompareReports, ClassifiesChangedKernels) {
   const DurationHistogram fast = Durations({1000, 1010, 990, 1000});
   const DurationHistogram slow = Durations({1200, 1210, 1190, 1200});
   const DurationHistogram wild = Durations({100, 2000, 500, 1500});

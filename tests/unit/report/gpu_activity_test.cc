@@ -67,7 +67,7 @@ TEST(GpuActivity, NoOperationsGiveNoActivity) {
   EXPECT_EQ(activity.gaps().count(), 0u);
 }
 
-TEST(GpuActivity, AnyOrderGivesWhatCountingGives) {
+TEST(GpuActivity, AnyOrderGivesTheSameResultAsCounting) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     std::vector<Interval> intervals;
@@ -88,7 +88,7 @@ TEST(GpuActivity, AnyOrderGivesWhatCountingGives) {
 }
 
 // An interval that comes a little late is still placed; one far too late is counted.
-TEST(GpuActivity, KeepsALimitedNumberAndCountsWhatCameTooLate) {
+TEST(GpuActivity, LimitsKeptIntervalsAndCountsLateOnes) {
   size_t kept = 0;
   GpuActivity activity(&kept, /*max_kept=*/64);
   for (uint64_t i = 0; i < 10'000; ++i) {

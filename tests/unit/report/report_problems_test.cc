@@ -182,7 +182,7 @@ TEST_F(ReportProblemsTest, ImplausibleProcessesAreInNoSum) {
 }
 
 // Very many names in one process take no room from the other processes.
-TEST_F(ReportProblemsTest, OneProcessCannotTakeTheRoomOfTheOthers) {
+TEST_F(ReportProblemsTest, ManyEntriesInOneProcessOmitNoneOfAnother) {
   StreamId greedy = Open("greedy", 1);
   std::vector<rocattach_dispatch> records;
   for (uint32_t queue = 0; queue < 400'000; ++queue) {

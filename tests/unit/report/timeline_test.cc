@@ -22,7 +22,7 @@ uint64_t Operations(const Timeline::Lane& lane) {
   return operations;
 }
 
-TEST(Timeline, BucketsHaveTheWholeTimeWhateverTheOrder) {
+TEST(Timeline, BucketsSumToTheBusyTimeInAnyOrder) {
   std::mt19937_64 random(5);
   Timeline timeline;
   uint64_t busy = 0;
@@ -95,7 +95,7 @@ TEST(Timeline, TheLongestOperationsAreKept) {
   EXPECT_EQ(Operations(timeline.lanes()[0]), 100'000u) << "the buckets have them all";
 }
 
-TEST(Timeline, MemoryIsBoundedAndWhatIsLeftOutIsCounted) {
+TEST(Timeline, LimitsMemoryAndCountsOmittedLanes) {
   Timeline timeline(100);
   for (uint32_t lane = 0; lane < 1000; ++lane) {
     timeline.Add({lane, Timeline::LaneKind::kQueue, 1}, 0, 1000, 10);

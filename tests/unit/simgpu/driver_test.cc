@@ -259,7 +259,7 @@ TEST_F(SimgpuDriver, DescribesTheMachine) {
   EXPECT_EQ(Read("nodes/1/caches/2/properties"), "");
 }
 
-TEST_F(SimgpuDriver, FoldersListWhatIsInThem) {
+TEST_F(SimgpuDriver, FoldersListTheirEntries) {
   const auto list = [](const char* path) {
     char* text = nullptr;
     size_t bytes = 0;

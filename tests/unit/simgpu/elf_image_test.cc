@@ -10,7 +10,7 @@ SIMGPU_STANDIN(elf_image_test_kernel) {}
 
 namespace {
 
-TEST(SimgpuElfImage, FindsWhatThisProgramAndItsLibrariesExport) {
+TEST(SimgpuElfImage, FindsSymbolsExportedByTheProgramAndItsLibraries) {
   EXPECT_EQ(simgpu_elf_host_symbol("simgpu_kernel_elf_image_test_kernel"),
             reinterpret_cast<void*>(&simgpu_kernel_elf_image_test_kernel));
   EXPECT_NE(simgpu_elf_host_symbol("qsort"), nullptr);

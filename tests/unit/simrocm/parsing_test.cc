@@ -27,7 +27,7 @@ TEST(EnvironmentBuffer, HoldsPairsOfStrings) {
   EXPECT_THAT(ParseEnvironmentBuffer(absurd), IsEmpty());
 }
 
-TEST(EnvironmentBuffer, ChangesCanBeTakenBack) {
+TEST(EnvironmentBuffer, ChangesCanBeReverted) {
   setenv("SIMROCM_A", "before", 1);
   unsetenv("SIMROCM_B");
   EnvironmentChange change({{"SIMROCM_A", "1"},

@@ -150,7 +150,7 @@ TEST(Register, AVisibleToolWithoutSdkIsFatal) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
 }
 
-TEST(Register, ShowsWhatIsRegistered) {
+TEST(Register, IteratesOverRegisteredLibraries) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
   InChild([](LoadedRegister& library) {
     library.Register("hsa", 1);

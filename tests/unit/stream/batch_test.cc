@@ -52,7 +52,7 @@ TEST(DispatchBatch, AnyValuesRoundTrip) {
   }
 }
 
-TEST(DispatchBatch, DispatchIdsTakeRoomOnlyWhereTheyAreKnown) {
+TEST(DispatchBatch, DispatchIdsUseSpaceOnlyIfTheyAreKnown) {
   DispatchBatchEncoder encoder(kBatchBytes);
   std::string payload;
   v1::DispatchBatch batch;
@@ -72,7 +72,7 @@ TEST(DispatchBatch, DispatchIdsTakeRoomOnlyWhereTheyAreKnown) {
   EXPECT_TRUE(batch.dispatch_ids());
 }
 
-TEST(DispatchBatch, RecordsWithoutTimesTakeNoRoomForThem) {
+TEST(DispatchBatch, UntimedRecordsStoreNoTimes) {
   std::vector<rocattach_dispatch> records = RegularDispatches(1000);
   for (rocattach_dispatch& record : records) {
     record.flags = ROCATTACH_DISPATCH_UNTIMED;

@@ -125,7 +125,7 @@ TEST(CounterLayout, AFullBatchKeepsTheRest) {
 }
 
 // Minimum and maximum keep their distance from the mean, or are the only value.
-TEST(CounterLayout, WhatFollowsFromTheSumTakesNoBytes) {
+TEST(CounterLayout, ValuesThatFollowFromTheSumUseNoBytes) {
   const std::vector<rocattach_counter_value> values = Values(1000, false);
   const std::string payload = EncodeOperations(values);
   // A sum of one byte or two; a pattern, a dispatch; and two bytes that say that

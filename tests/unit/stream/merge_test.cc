@@ -235,7 +235,7 @@ TEST_F(MergeTest, EveryTimeIsShifted) {
   }
 }
 
-TEST_F(MergeTest, RefusesWhatCannotBeMerged) {
+TEST_F(MergeTest, RefusesUnsuitableInputsAndExistingOutput) {
   const std::string one = Record("one", "boot", kBoot);
   EXPECT_THAT(std::string(Merge({one, one}).status().message()),
               HasSubstr("was given already"));

@@ -125,7 +125,7 @@ void ExpectSameRecords(const std::vector<Record>& got,
   }
 }
 
-TEST(Model, ReadersSeeWhatWasWritten) {
+TEST(Model, ReaderReturnsRandomlyWrittenRecords) {
   for (uint32_t seed = 1; seed <= 12; ++seed) {
     std::string bytes;
     WriterOptions options;

@@ -213,7 +213,7 @@ TEST(ApiBatch, HostileBatchesAreRefused) {
 }
 
 // Values, plans and events through writer and reader, with accounts.
-TEST(SessionFrames, WhatIsWrittenIsRead) {
+TEST(SessionFrames, ReaderReturnsWrittenPlansValuesAndEvents) {
   struct Visitor : KeepingVisitor {
     void OnSessionPlan(const FrameContext&, const v1::SessionPlan& plan) override {
       plans.push_back(plan);
@@ -416,7 +416,7 @@ TEST(MemoryBatch, AnyRecordsRoundTrip) {
   EXPECT_LT(bytes, records.size() * 20);
 }
 
-TEST(MemoryBatch, WhatMakesNoSenseIsRefused) {
+TEST(MemoryBatch, RejectsInvalidColumns) {
   v1::MemoryBatch batch;
   batch.set_count(3);
   batch.set_shapes(1);
@@ -431,7 +431,7 @@ TEST(MemoryBatch, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(records.size(), 3u) << "as before";
 }
 
-TEST(ApiBatch, ArgumentsAreTakenApart) {
+TEST(ApiBatch, SplitsArgumentsIntoNamesAndValues) {
   ApiCallRecord call;
   call.text = "pointer=0x7f\nbytes=4096\nname=a=b\nodd";
   EXPECT_TRUE(ArgumentsOf(call).empty()) << "a marker's text";

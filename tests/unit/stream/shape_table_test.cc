@@ -47,7 +47,7 @@ TEST(ShapeTable, ChoosingTheKeysDoesNotDetermineTheHashes) {
 
 // Rounds that repeat, that change in the middle, and single keys in between: a wrong
 // prediction of the next key must never be used.
-TEST(ShapeTable, AgreesWithAMapWhateverComes) {
+TEST(ShapeTable, MatchesAMapForRandomSequencesOfKeys) {
   std::mt19937_64 random(7);
   Table table;
   for (int batch = 0; batch < 20; ++batch) {

@@ -81,7 +81,7 @@ TEST_F(SinkTest, FullDevice) {
 
 // A file that may not grow further: like a full disk, but with a partial write first.
 // Then the limit is lifted.
-TEST_F(SinkTest, PartialWritesAreTakenBack) {
+TEST_F(SinkTest, PartialWritesAreUndone) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

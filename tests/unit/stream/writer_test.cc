@@ -285,7 +285,7 @@ TEST(Writer, KeyFramesComeWithTime) {
   EXPECT_EQ(FrameOffsets(bytes).size() - before, 4u) << "header, key frame, event";
 }
 
-TEST(Writer, DestructorWritesWhatIsPending) {
+TEST(Writer, DestructorWritesPendingRecords) {
   std::string bytes;
   {
     auto writer = MakeWriter(&bytes);

@@ -87,7 +87,7 @@ TEST(HttpGetTest, AnswersOfOthersAreErrors) {
   }
 }
 
-TEST(HttpGetTest, AnErrorSaysWhatCannotBeReached) {
+TEST(HttpGetTest, ErrorNamesTheUnreachableAddress) {
   const auto page = HttpGet(*ParseListenAddress("127.0.0.1:1"), "/");
   ASSERT_FALSE(page.ok());
   EXPECT_THAT(Message(page), HasSubstr("cannot reach 127.0.0.1:1"));

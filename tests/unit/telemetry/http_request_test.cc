@@ -12,7 +12,7 @@ HttpParse Parse(const std::string& bytes, HttpRequest* request) {
   return ParseHttpRequest(bytes, request, &used);
 }
 
-TEST(HttpRequestTest, ReadsWhatPrometheusSends) {
+TEST(HttpRequestTest, ParsesARequestFromPrometheus) {
   HttpRequest request;
   const std::string head =
       "GET /metrics?a=1 HTTP/1.1\r\nHost: localhost:9410\r\n"

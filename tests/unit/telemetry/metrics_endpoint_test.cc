@@ -372,7 +372,7 @@ TEST_F(MetricsEndpointTest, ManyScrapersCostAsMuchAsOne) {
   EXPECT_LE(source_.scrapes, 10);
 }
 
-TEST_F(MetricsEndpointTest, HealthSaysWhatIsWrong) {
+TEST_F(MetricsEndpointTest, HealthPagesReportErrors) {
   EXPECT_EQ(Body("/healthz"), "ok\n");
   EXPECT_EQ(Body("/readyz"), "ok\n");
   source_.ready = absl::UnavailableError("starting");

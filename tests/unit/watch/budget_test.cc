@@ -31,7 +31,7 @@ TEST(UserRate, UsersDoNotPayForEachOther) {
   EXPECT_EQ(Allowed(&rate, 1001, 5, kSecond), 5);
 }
 
-TEST(UserRate, ReportsWhatWasLeftOutOnce) {
+TEST(UserRate, ReportsOmittedCountsOnce) {
   UserRate rate(10, 20);
   Allowed(&rate, 1001, 30, kSecond);
   Allowed(&rate, 1000, 25, kSecond);

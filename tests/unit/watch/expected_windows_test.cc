@@ -135,7 +135,7 @@ TEST_F(ExpectedWindowsTest, AProcessThatOnlyTheDriverKnowsIsCountedOnce) {
   EXPECT_EQ(Sum(expected.missed()), 2u);
 }
 
-TEST_F(ExpectedWindowsTest, AProcessWhoseCopyIsKnownIsNotCountedByTheDriverToo) {
+TEST_F(ExpectedWindowsTest, DriverUseIsIgnoredIfTheProcessIsAlreadyKnown) {
   ExpectedWindows expected = Make();
   // Its copy has just been mapped.
   expected.Add(kPid);
@@ -199,7 +199,7 @@ TEST_F(ExpectedWindowsTest, AProcessThatIsGoneAtOnceIsCounted) {
 }
 
 // The event of its window may still be on the way.
-TEST_F(ExpectedWindowsTest, AWindowThatIsNotedAfterTheEndCounts) {
+TEST_F(ExpectedWindowsTest, WindowEventAfterTheProcessEndedPreventsAMiss) {
   ExpectedWindows expected = Make();
   expected.Add(kPid);
   ticks_.clear();

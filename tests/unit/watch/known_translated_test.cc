@@ -29,7 +29,7 @@ TEST(KnownTranslatedTest, ACopyIsReportedOnceForEachProcess) {
   EXPECT_TRUE(known.Of(kUser).empty());
 }
 
-TEST(KnownTranslatedTest, OneUsersProcessesTakeNoRoomFromAnother) {
+TEST(KnownTranslatedTest, ProcessesOfOneUserDoNotDisplaceThoseOfAnother) {
   KnownTranslated known;
   const pid_t others = 3 * kMost;
   EXPECT_TRUE(known.Add({others, 1}, kOther)) << "the oldest of all";

@@ -128,7 +128,7 @@ TEST_F(ScanTest, AChangedFileIsNoticed) {
   EXPECT_FALSE(second->CheckUnchanged().ok());
 }
 
-TEST_F(ScanTest, SaysWhoMayWriteAFile) {
+TEST_F(ScanTest, ListsTheUsersThatMayWriteAFile) {
   const std::string path = directory_ + "/file";
   std::ofstream(path) << "text";
   chmod(path.c_str(), 0666);
@@ -143,7 +143,7 @@ TEST_F(ScanTest, SaysWhoMayWriteAFile) {
   }
 }
 
-TEST_F(ScanTest, FindsWhatThisProcessHasMappedEvenIfDeleted) {
+TEST_F(ScanTest, FindsMappedLibrariesEvenIfDeleted) {
   if (access(kRealRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRealRuntime;
   if (geteuid() != 0) GTEST_SKIP() << "needs root for /proc/PID/map_files";
   std::string path = directory_ + "/libhsa-runtime64.so.1";

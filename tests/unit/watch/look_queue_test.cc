@@ -52,7 +52,7 @@ TEST_F(LookQueueTest, OneProcessOfEachUserButRootIsLookedAtAtATime) {
   EXPECT_EQ(Take(kLookNow + 2), 4);
 }
 
-TEST_F(LookQueueTest, AProcessThatIsNotedAgainHasOneLook) {
+TEST_F(LookQueueTest, RepeatedRequestsForAProcessResultInOneLook) {
   queue_.RequestLook(1, kLookUser, Cause::kOpened, kLookNow);
   EXPECT_EQ(queue_.NextDueNs(), kLookNow + LookQueue::kPauseNs);
   EXPECT_EQ(Take(kLookNow), 0) << "it is yet to map what it has opened";

@@ -31,7 +31,7 @@ TEST(UserTurnsTest, TheTurnsOfEachUserAreLimited) {
   EXPECT_TRUE(turns.BeginTurn(Event(1, 15)));
 }
 
-TEST(UserTurnsTest, WindowsThatWaitForTooLongAreTakenOut) {
+TEST(UserTurnsTest, RemovesWindowsThatHaveWaitedTooLong) {
   UserTurns turns(1);
   EXPECT_TRUE(turns.BeginTurn(Event(1, 10)));
   EXPECT_FALSE(turns.BeginTurn(Event(1, 20)));

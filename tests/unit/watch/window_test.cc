@@ -28,7 +28,7 @@ TEST(ProcessOf, ALivingProcessIsDescribedByProc) {
 }
 
 // Data of the process that now has the number must not be reported as the earlier's.
-TEST(ProcessOf, AnotherProcessWithItsNumberIsNotTaken) {
+TEST(ProcessOf, IgnoresALaterProcessWithTheSamePid) {
   rocattach_event event = Event();
   event.start_ns -= 10 * ClockTickNs();
   const ProcessInfo info = ProcessOf(event);

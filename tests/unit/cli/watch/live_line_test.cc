@@ -43,7 +43,7 @@ TEST(LiveLineTest, ATotalThatShrinksIsNoRate) {
   EXPECT_THAT(line.Text(Totals(90), 2 * kSecondNs), HasSubstr("90 dispatches (0/s)"));
 }
 
-TEST(LiveLineTest, NamesWhatIsMissingOnlyIfSomethingIs) {
+TEST(LiveLineTest, ShowsMissedAndLostCountsOnlyIfNonzero) {
   LiveLine line;
   EXPECT_THAT(line.Text(Totals(1), kSecondNs), Not(HasSubstr("missed")));
   RunTotals totals = Totals(1);

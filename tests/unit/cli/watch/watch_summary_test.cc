@@ -49,7 +49,7 @@ class WatchSummaryTest : public testing::Test {
   std::string errors_;
 };
 
-TEST_F(WatchSummaryTest, SaysWhatWasSeenAndWhereItIs) {
+TEST_F(WatchSummaryTest, PrintsTotalsAndThePathOfTheRecording) {
   EXPECT_EQ(Printed(),
             "rocattach-watch: 2 attached, 3 passed, 4 refused, 5 missed; "
             "1,000 dispatches, 6 copies, 0 lost\n"
@@ -57,7 +57,7 @@ TEST_F(WatchSummaryTest, SaysWhatWasSeenAndWhereItIs) {
   EXPECT_EQ(errors_, "");
 }
 
-TEST_F(WatchSummaryTest, SaysWhatIsMissing) {
+TEST_F(WatchSummaryTest, PrintsLostUnseenAndSampledOutCounts) {
   result_.totals.dropped = 7;
   result_.totals.unseen = 8;
   result_.totals.sampled_out = 9;

@@ -35,7 +35,7 @@ class EnvironmentTest : public testing::Test {
 
 using Strings = std::vector<std::string>;
 
-TEST_F(EnvironmentTest, AddsAndTakesAway) {
+TEST_F(EnvironmentTest, InstallAddsTheVariableAndRestoreRemovesIt) {
   Set({"A=1", "B=2"});
   char** before = place_;
   ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
@@ -68,7 +68,7 @@ TEST_F(EnvironmentTest, EmptyUserValueAndEmptyEnvironment) {
   EXPECT_EQ(place_, nullptr);
 }
 
-TEST_F(EnvironmentTest, QuotesWhatTheRuntimeSplitsAt) {
+TEST_F(EnvironmentTest, EscapesSpacesQuotesAndBackslashes) {
   char out[64];
   EXPECT_EQ(QuoteToolPath("/a b/\"c\"\\d.so", out), strlen("/a\\ b/\\\"c\\\"\\\\d.so"));
   EXPECT_STREQ(out, "/a\\ b/\\\"c\\\"\\\\d.so");
@@ -90,7 +90,7 @@ TEST_F(EnvironmentTest, SecondInstallAndRestoreDoNothing) {
   EXPECT_EQ(Now().size(), 2u);
 }
 
-TEST_F(EnvironmentTest, RepeatedInstallationTakesNoMoreMemory) {
+TEST_F(EnvironmentTest, RepeatedInstallationReusesItsMemory) {
   Set({"A=1", "B=2"});
   ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
   char** const ours = place_;
@@ -192,7 +192,7 @@ TEST_F(EnvironmentTest, TheUsersSettingOfHsaToolsBesideTheSdkIsKept) {
 }
 
 // The SDK calls setenv when it is loaded.
-TEST_F(EnvironmentTest, ChildrenDoNotInheritWhatTheSdkSets) {
+TEST_F(EnvironmentTest, RestoreRemovesVariablesThatTheSdkSets) {
   for (bool there_before : {false, true}) {
     Set(there_before ? Strings{"ROCPROFILER_REGISTER_LIBRARY=/user", "A=1"}
                      : Strings{"A=1"});

@@ -12,7 +12,7 @@ uint64_t Address(uint64_t i) {
   return 0x7f0000000000 + i * 64;
 }
 
-TEST(KernelTableTest, FindsWhatWasInserted) {
+TEST(KernelTableTest, FindsInsertedKernels) {
   KernelTable table;
   EXPECT_EQ(table.Find(Address(1)), 0u);
   for (uint32_t i = 1; i <= 20'000; ++i) ASSERT_TRUE(table.Insert(Address(i), i));

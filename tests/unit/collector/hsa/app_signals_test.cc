@@ -77,7 +77,7 @@ TEST_F(AppSignalsTest, SeesNewTimestamps) {
   EXPECT_EQ(signals_.tracked(), 0u);
 }
 
-TEST_F(AppSignalsTest, ReuseTakesTheTimesFirst) {
+TEST_F(AppSignalsTest, TimesAreReadBeforeASignalIsReused) {
   TrackDispatch(0, &raw_[0]);
   Finish(&raw_[0], 30, 40);
   raw_[0].value = 1;  // set again without our knowledge

@@ -215,7 +215,7 @@ TEST_F(DoorbellTest, TheApplicationsSignalIsLeftAlone) {
   EXPECT_EQ(records[0].end_ns - records[0].start_ns, 5000u);
 }
 
-TEST_F(DoorbellTest, ABarrierThatTakesTheSignalOverTakesTheTimesFirst) {
+TEST_F(DoorbellTest, TimesAreReadBeforeABarrierReusesTheSignal) {
   amd_signal_t signal = {};
   signal.value = 1;
   Launch(&signal);
@@ -289,7 +289,7 @@ TEST_F(DoorbellTest, PacketsConsumedUnseenAreRecordedWithoutTimes) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_untimed), 1u);
 }
 
-TEST_F(DoorbellTest, CatchUpCountsWhatIsGone) {
+TEST_F(DoorbellTest, CatchUpCountsOverwrittenPackets) {
   for (int i = 0; i < 40; ++i) {
     gpu_.Write(gpu_.Reserve(), kKernel);
     gpu_.RunUnrung();
@@ -347,7 +347,7 @@ TEST_F(DoorbellTest, WithoutSignalsOfOurOwnDispatchesAreUntimed) {
   EXPECT_EQ(AllDispatches(f_.memory).size(), 1u);
 }
 
-TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByTheHolder) {
+TEST_F(DoorbellTest, LockHolderHandlesARingMadeWhileItHoldsTheLock) {
   Queue& q = gpu_.queue();
   ASSERT_TRUE(q.lock.TryLock());
   Launch();
@@ -357,7 +357,7 @@ TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByTheHolder) {
   EXPECT_EQ(f_.Inflight(), 1);
 }
 
-TEST_F(DoorbellTest, ARingThatWasRaisedBeforeTheLockWasTakenIsServed) {
+TEST_F(DoorbellTest, LockHolderHandlesARingRaisedBeforeLocking) {
   Queue& q = gpu_.queue();
   gpu_.Write(gpu_.Reserve(), kKernel);
   q.rung = 1;  // the first step of a ring; its next step finds the lock taken

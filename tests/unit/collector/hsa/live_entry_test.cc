@@ -376,7 +376,7 @@ TEST_F(LiveEntryTest, AQueueIsTrackedAgainWhenItIsUsed) {
       << "the one that was in flight has ended meanwhile";
 }
 
-TEST_F(LiveEntryTest, AnotherQueueAtTheSameAddressIsNotTakenForIt) {
+TEST_F(LiveEntryTest, DetectsAnotherQueueAtTheSameAddress) {
   FakeGpu gpu(16);
   Queue* q = Track(&gpu.amd());
   Launch(&gpu);
@@ -427,7 +427,7 @@ TEST_F(LiveEntryTest, KernelsAreReadAgain) {
 }
 
 // Functions that the tool had not replaced are still ours.
-TEST_F(LiveEntryTest, OurOwnFunctionsAreNotTakenForTheRuntimes) {
+TEST_F(LiveEntryTest, OwnFunctionsAreNotMistakenForRuntimeFunctions) {
   const HsaFunctions before = g_hsa.functions;
   void* ours = entry(kCoreQueueDestroy);
   for (CoreSlot slot : {kCoreQueueCreate, kCoreSignalStoreRelaxed, kCoreShutDown}) {

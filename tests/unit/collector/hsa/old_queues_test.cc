@@ -79,7 +79,7 @@ TEST_F(OldQueuesTest, EachPacketIsCounted) {
 
 // A handle of a counted queue is released without our knowledge, and the next handle,
 // of another queue, is at the same address.
-TEST_F(OldQueuesTest, AHandleWhoseMemoryIsUsedAgainIsThatOfTheNewQueue) {
+TEST_F(OldQueuesTest, ReusedHandleAddressRefersToTheNewQueue) {
   amd_queue_t handle = gpu_.amd();
   queues_->BeforeReserve(Handle(handle));
   ASSERT_TRUE(AnyPending());

@@ -152,7 +152,7 @@ TEST_F(SdkConfigsTest, RefusalsNameTheCounters) {
 }
 
 // The SDK is asked for each instance's counter once, and again if the order differs.
-TEST_F(SdkConfigsTest, TheOrderOfInstancesIsNotedOnce) {
+TEST_F(SdkConfigsTest, InstancesAreQueriedOnceUntilTheirOrderChanges) {
   PlanResult result;
   const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
   ASSERT_NE(table, nullptr);
