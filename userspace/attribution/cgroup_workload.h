@@ -13,10 +13,10 @@ namespace rocattach {
 // systemd-nspawn and LXC (whose containers have names), the kubelet, and Slurm, in the
 // unified hierarchy (preferred) and the older ones.
 //
-// Of nested groups the outermost counts, because the process itself may have made those
-// below: a container in a container is attributed to the outer one. The container of a
-// pod is the first one below the pod's group. Pods and jobs below user.slice, where
-// users make groups of their own, are ignored.
+// The outermost of nested groups is used, because the process itself may have created
+// those below: a container in a container is attributed to the outer one. The container
+// of a pod is the first one below the pod's group. Pods and jobs below user.slice,
+// where users make groups of their own, are ignored.
 void FillFromCgroups(absl::string_view text, WorkloadIdentity* workload);
 
 }  // namespace rocattach

@@ -101,8 +101,8 @@ class CollectorMemory {
   PlanAnswer plan_answer() const;
   uint64_t answered_generation() const;
   BackendFacts backend() const;
-  // Notes that the service has drained. A collector that is not drained for some
-  // seconds stops by itself; one that may have stopped is told to continue.
+  // Tells the collector that the service has drained. A collector that is not drained
+  // for some seconds stops by itself; one that may have stopped is told to continue.
   void Heartbeat(uint64_t now_ns);
 
   uint32_t state() const;  // enum rocattach_collector_state, unchecked

@@ -84,7 +84,7 @@ class Recorder : public WindowSink {
   void OnArrival(Arrival arrival);
 
   // Ends recording in all targets, present and future: soon, on the recorder's thread.
-  // What was recorded is still read.
+  // Data recorded until then is still read.
   void EndRecording();
 
   // Marks the run as over: output that cannot be written from now on is lost, and

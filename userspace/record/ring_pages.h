@@ -30,7 +30,7 @@ class RingPages {
   // outlive this object, has room; before this call, none does.
   void ShareWith(RingViews* views);
 
-  // Notes that rings below `rings` are in use; their number never decreases. False if
+  // Marks the rings below `rings` as in use; their number never decreases. False if
   // the page of one of them does not exist: the user of a ring writes its page first.
   // Keeps more pages mapped if there is room now.
   bool Use(uint32_t rings);

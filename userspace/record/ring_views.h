@@ -55,9 +55,9 @@ class RingViews {
   void ReturnPages(uint64_t pages) { pages_left_ += pages; }
   uint64_t pages_left() const { return pages_left_; }
 
-  // Notes that `pages` are mapped for a moment, and unmaps the previous such pages.
+  // Stores that `pages` are mapped temporarily, and unmaps the previous such pages.
   void Lend(RingPages* pages);
-  // `pages` are no longer mapped for a moment, or do not exist any longer.
+  // `pages` are no longer mapped temporarily, or no longer exist.
   void EndLoan(const RingPages* pages) {
     if (lent_to_ == pages) lent_to_ = nullptr;
   }

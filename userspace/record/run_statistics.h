@@ -22,8 +22,8 @@ struct RunTotals {
   // Windows of processes that the command did not start; they are only counted.
   uint64_t unrelated = 0;
   uint64_t running = 0;  // live attached processes
-  // Of these, processes that have not called the HSA runtime since their attach; they
-  // are recorded from their next call on.
+  // Running processes that have not called the HSA runtime since their attach; they are
+  // recorded from their next call on.
   uint64_t uncalled = 0;
   bool paused = false;  // the output cannot be written at the moment
   // The level at which dispatches are recorded now, and the number sampled out of

@@ -408,7 +408,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   }
   if (status.ok()) {
     if (!active->plan->counter_gpus.empty()) external_gpus_.clear();
-    // Notes on what the service left out, then on what the collector did, or the cost.
+    // Items that the service left out, then the collector's note on the start.
     std::vector<std::string> notes;
     for (const LeftOut& one : ByReason(active->plan->left_out)) {
       notes.push_back(one.Text());

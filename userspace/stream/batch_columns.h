@@ -1,5 +1,5 @@
-// What encoders and decoders of batches share: the prediction of start times, the checks
-// of a batch that was read, its entries.
+// Code that encoders and decoders of batches share: the prediction of start times, the
+// checks of a batch that was read, its entries.
 #ifndef ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 #define ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 

@@ -1,5 +1,5 @@
-// What the encoders of batches share: columns of records, and the table of the records'
-// shapes.
+// Code that the encoders of batches share: columns of records, and the table of the
+// records' shapes.
 #ifndef ROCATTACH_USERSPACE_STREAM_BATCH_ENCODER_H_
 #define ROCATTACH_USERSPACE_STREAM_BATCH_ENCODER_H_
 

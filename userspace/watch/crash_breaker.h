@@ -26,10 +26,10 @@ class CrashBreaker {
   static constexpr uint64_t kPauseNs = 600'000'000'000;
   static constexpr size_t kMostCrashes = 3;
 
-  // Notes an attach. Ignores a process without the name of its executable.
+  // Records an attach. Ignores a process without the name of its executable.
   void OnAttached(const ProcessId& process, const std::string& executable,
                   uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Notes the end of a process, with the status of wait(2).
+  // Records the end of a process, with the status of wait(2).
   void OnExit(const ProcessId& process, int wait_status, uint64_t now_ns)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

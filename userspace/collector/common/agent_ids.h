@@ -22,7 +22,7 @@ class AgentIds {
     return 0;
   }
 
-  // Notes that the agent has been given this id, the dictionary's next one for agents.
+  // Stores the agent's id, which must be the dictionary's next one for agents.
   void Add(uint32_t node_id, uint16_t id) {
     if (count_ < kMax && id == count_ + 1) nodes_[count_++] = node_id + 1;
   }

@@ -59,7 +59,7 @@ bool Commit(void* begin, size_t bytes);
 // Number of bytes of a table that are committed at a time.
 inline constexpr uint32_t kCommitBytes = 16384;
 
-// Notes which call of the setup has failed; returns `error`.
+// Stores which call of the setup has failed; returns `error`.
 int Failed(rocattach_setup_call call, int error);
 rocattach_setup_call FailedCall();
 

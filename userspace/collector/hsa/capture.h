@@ -37,13 +37,13 @@ class Capture {
   void Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
                 uint64_t now_ns, uint32_t tid, RingHandle* ring);
 
-  // Notes a packet of any type that is not recorded: it reuses its completion signal,
+  // Handles a packet of any type that is not recorded: it reuses its completion signal,
   // if it has one, on which an earlier operation may depend.
   void Barrier(const PacketView& packet) {
     packet.ForEachCompletionSignal([this](uint64_t signal) { Reuse(signal); });
   }
 
-  // Notes a packet that passes while nothing is recorded.
+  // Handles a packet that passes while nothing is recorded.
   void Passing(const PacketView& packet, RingHandle* ring) {
     Barrier(packet);
     if (Likely(process_ == nullptr || LoadRelaxed(&process_->self_stopped) == 0))
@@ -53,14 +53,14 @@ class Capture {
     }
   }
 
-  // Notes a packet that is not recorded either, and may have run already.
+  // Handles a packet that is not recorded either, and may have run already.
   void Lost(const PacketView& packet) {
     packet.ForEachCompletionSignal([this](uint64_t signal) {
       if (signal != 0) tracker_->app_signals().Lost(signal);
     });
   }
 
-  // Notes a packet that is not a dispatch, while dispatches are recorded.
+  // Handles a packet that is not a dispatch, while dispatches are recorded.
   void Other(const PacketView& packet, RingHandle* ring) {
     if (Unlikely(packet.kind() == PacketKind::kOpaque)) {
       ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});

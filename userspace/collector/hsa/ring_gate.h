@@ -146,7 +146,7 @@ class RingGate {
   enum class Way { kReached, kPassed, kUnknown };
   using SignalStore = void (*)(hsa_signal_t signal, hsa_signal_value_t value);
   Way Try(SignalStore store);
-  // Notes that our function was called for the signal that Try() stores to.
+  // Sets the flag that our function was called for the signal that Try() stores to.
   bool Probed() {
     StoreRelease(&probe_seen_, 1u);
     return true;

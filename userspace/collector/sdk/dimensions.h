@@ -11,7 +11,7 @@ namespace rocattach::collector {
 // The hardware's dimensions, as the SDK numbers them for all counters.
 class SdkDimensions {
  public:
-  // Notes the dimensions of a counter.
+  // Stores the ids of the dimensions that a counter has.
   void Learn(const rocattach_sdk_functions& sdk, rocattach_sdk_counter_id counter);
   // The instance's position, without its counter's number: see ROCATTACH_INSTANCE_BITS.
   uint64_t Position(const rocattach_sdk_functions& sdk,

@@ -25,7 +25,7 @@ class LaunchMatcher {
   // Maximum number of operations that wait; beyond it, the earlier half is dropped.
   static constexpr size_t kMaxWaiting = 1 << 16;
 
-  // Notes that a thread submitted an operation (any number that identifies it). False,
+  // Adds an operation (any number that identifies it) that a thread submitted. False,
   // and not kept, if the thread's calls up to that time have been seen already.
   bool Submit(uint32_t tid, uint64_t enqueue_ns, uint64_t operation);
 

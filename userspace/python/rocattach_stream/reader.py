@@ -9,7 +9,7 @@ from .names import Names, demangle
 from .payload import PayloadError, parse, to_dict, uncompress
 
 _READ_BYTES = 256 << 10
-# What `rocattach merge` adds to the arguments of the recorder.
+# Arguments that `rocattach merge` adds to those of the recorder.
 _MERGED_CLOCK = re.compile(r"--merged-clock-(offset|error)-ns=(-?[0-9]{1,20})")
 # Streams whose sequence numbers are checked; further ones are read without that check.
 _MAX_TRACKED_STREAMS = 1 << 20

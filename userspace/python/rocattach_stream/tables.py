@@ -3,7 +3,7 @@
 from .payload import MissingModuleError
 from .reader import Reader
 
-# What is read if no types are named: the records, not the events.
+# The types that are read by default: the records, not the events.
 RECORD_TYPES = ("dispatch", "copy", "counter", "sample", "api_call")
 # Keys whose values have three parts, which become a column each.
 _TRIPLES = ("grid", "workgroup")

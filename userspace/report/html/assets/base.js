@@ -98,7 +98,7 @@ function colorOf(index) {
 }
 const copyColor = () => theme() === "dark" ? "#6d7686" : "#9aa4b2";
 
-// What is searched for and selected; whoever shows it listens.
+// The search text, its matches and the selection. Views of them register a listener.
 const state = { query: "", matches: null, selected: -1 };
 const listeners = [];
 const onChange = (listener) => listeners.push(listener);

@@ -154,7 +154,7 @@ function drawOperations(context, lane, top, height, range) {
     const x = Math.max(timeToX(lane.start[i]), view.gutter);
     const width = Math.max(Math.min(timeToX(lane.end[i]), view.width) - x, 1);
     const kernel = lane.kernel[i], row = lane.row[i];
-    // What lies in the same pixel is not seen.
+    // Operations in the pixel that was drawn last would not be visible.
     if (width <= 1 && x - lastX < 0.7 && kernel === lastKernel && row === lastRow) continue;
     [lastX, lastKernel, lastRow] = [x, kernel, row];
     const y = top + row * tall;

@@ -1,5 +1,5 @@
 // The timeline's mouse, touch and keyboard.
-// What lies under a point of the canvas.
+// The operation under a point of the canvas.
 function operationAt(x, y) {
   const index = Math.floor((y - AXIS + timeBox.scrollTop) / view.laneHeight);
   const lane = lanes[index];
