@@ -7,8 +7,8 @@
 #include "injector/attach_run.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
-#include "injector/target_checks.h"
-#include "injector/thread_owner.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/thread_owner.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {

@@ -8,11 +8,11 @@
 
 #include "absl/functional/function_ref.h"
 #include "injector/attach_request.h"
-#include "injector/blocked_thread.h"
+#include "injector/elf/library_facts.h"
 #include "injector/failure.h"
-#include "injector/library_facts.h"
 #include "injector/outcome.h"
-#include "injector/tracee.h"
+#include "injector/process/blocked_thread.h"
+#include "injector/tracing/tracee.h"
 
 namespace rocattach {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "injector/file_identity.h"
-#include "injector/filesystem_view_cache.h"
-#include "injector/known_files.h"
+#include "injector/elf/file_identity.h"
+#include "injector/elf/known_files.h"
 #include "injector/prepared_target.h"
+#include "injector/process/filesystem_view_cache.h"
 #include "userspace/abi/shared_memory.h"
 
 namespace rocattach {

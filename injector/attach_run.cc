@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "injector/blocked_thread.h"
-#include "injector/call_context.h"
 #include "injector/descriptor_sender.h"
 #include "injector/fault.h"
-#include "injector/seccomp_filter.h"
-#include "injector/target_checks.h"
-#include "injector/target_memory.h"
-#include "injector/thread_owner.h"
+#include "injector/process/blocked_thread.h"
+#include "injector/process/call_context.h"
+#include "injector/process/seccomp_filter.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/target_memory.h"
+#include "injector/process/thread_owner.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {

@@ -11,14 +11,14 @@
 #include "absl/strings/string_view.h"
 #include "injector/attach.h"
 #include "injector/attach_request.h"
+#include "injector/elf/library_facts.h"
 #include "injector/failure.h"
-#include "injector/library_facts.h"
-#include "injector/loader_lock.h"
-#include "injector/memory_samples.h"
 #include "injector/outcome.h"
-#include "injector/stub.h"
-#include "injector/target_inspection.h"
-#include "injector/tracee.h"
+#include "injector/process/loader_lock.h"
+#include "injector/process/memory_samples.h"
+#include "injector/process/target_inspection.h"
+#include "injector/stub/stub.h"
+#include "injector/tracing/tracee.h"
 
 namespace rocattach {
 

@@ -13,7 +13,7 @@
 #include "injector/attach_run.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
-#include "injector/tracee.h"
+#include "injector/tracing/tracee.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "injector/attach_request.h"
-#include "injector/library_facts.h"
+#include "injector/elf/library_facts.h"
 #include "injector/outcome.h"
 
 namespace rocattach {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "injector/failure.h"
-#include "injector/remote_address.h"
-#include "injector/stub.h"
-#include "injector/tracee.h"
+#include "injector/stub/remote_address.h"
+#include "injector/stub/stub.h"
+#include "injector/tracing/tracee.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {

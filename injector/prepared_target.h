@@ -3,8 +3,8 @@
 #define ROCATTACH_INJECTOR_PREPARED_TARGET_H_
 
 #include "injector/failure.h"
-#include "injector/memory_samples.h"
-#include "injector/target_facts.h"
+#include "injector/process/memory_samples.h"
+#include "injector/process/target_facts.h"
 
 namespace rocattach {
 

@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "injector/call_stub.h"
-#include "injector/code_cave.h"
 #include "injector/failure.h"
-#include "injector/remote_address.h"
-#include "injector/target_memory.h"
+#include "injector/process/target_memory.h"
+#include "injector/stub/call_stub.h"
+#include "injector/stub/code_cave.h"
+#include "injector/stub/remote_address.h"
 
 namespace rocattach {
 

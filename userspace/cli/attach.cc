@@ -14,7 +14,7 @@
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/tool_attach.h"
 #include "userspace/listener/tool_library.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

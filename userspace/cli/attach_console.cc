@@ -9,11 +9,11 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/cli/attach_words.h"
-#include "userspace/record/dictionary.h"
-#include "userspace/record/output_pause.h"
+#include "userspace/record/drain/dictionary.h"
+#include "userspace/record/output/output_pause.h"
 #include "userspace/record/settle_target.h"
 #include "userspace/report/message_json.h"
-#include "userspace/watch/target_stderr.h"
+#include "userspace/watch/windows/target_stderr.h"
 
 namespace rocattach {
 namespace {

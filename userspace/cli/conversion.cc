@@ -17,7 +17,7 @@
 #include "userspace/cli/terminal/convert_console.h"
 #include "userspace/export/common/output_file.h"
 #include "userspace/export/exporter.h"
-#include "userspace/record/output_path.h"
+#include "userspace/record/output/output_path.h"
 #include "userspace/stream/reader.h"
 
 namespace rocattach {

@@ -21,7 +21,7 @@
 #include "userspace/base/file.h"
 #include "userspace/cli/conversion.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/record/output_path.h"
+#include "userspace/record/output/output_path.h"
 
 namespace rocattach {
 namespace {

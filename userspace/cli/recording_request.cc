@@ -24,10 +24,10 @@
 #include "userspace/cli/terminal/enter_key.h"
 #include "userspace/cli/terminal/input_end.h"
 #include "userspace/doctor/start_checks.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 #include "userspace/service/watcher.h"
-#include "userspace/watch/running_process.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/running_process.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach {
 namespace {

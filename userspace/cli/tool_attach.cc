@@ -22,10 +22,10 @@
 #include "userspace/cli/terminal/enter_key.h"
 #include "userspace/cli/terminal/input_end.h"
 #include "userspace/listener/listener_session.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 #include "userspace/report/message_json.h"
 #include "userspace/service/run_duration.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -20,9 +20,9 @@
 #include "userspace/control/control_client.h"
 #include "userspace/report/text.h"
 #include "userspace/stream/decoder.h"
-#include "userspace/watch/known_libraries.h"
-#include "userspace/watch/running_process.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/discovery/known_libraries.h"
+#include "userspace/watch/late/running_process.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach {
 namespace {

@@ -19,8 +19,8 @@
 #include "userspace/control/session_api_server.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/control/socket_listener.h"
-#include "userspace/watch/running_process.h"
-#include "userspace/watch/sdk_version.h"
+#include "userspace/watch/discovery/sdk_version.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -14,14 +14,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "injector/elf_needs.h"
-#include "injector/function_offset.h"
+#include "injector/elf/elf_needs.h"
+#include "injector/elf/function_offset.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/watch/collector_file.h"
+#include "userspace/watch/windows/collector_file.h"
 
 namespace rocattach {
 namespace {

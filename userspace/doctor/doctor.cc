@@ -13,8 +13,8 @@
 #include "userspace/doctor/library_checks.h"
 #include "userspace/doctor/privilege_checks.h"
 #include "userspace/doctor/self_tests.h"
-#include "userspace/watch/library_scanner.h"
-#include "userspace/watch/translated_processes.h"
+#include "userspace/watch/discovery/library_scanner.h"
+#include "userspace/watch/discovery/translated_processes.h"
 
 namespace rocattach {
 

@@ -7,7 +7,7 @@
 
 #include "userspace/doctor/check.h"
 #include "userspace/doctor/machine.h"
-#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "injector/elf_needs.h"
+#include "injector/elf/elf_needs.h"
 
 namespace rocattach {
 namespace {

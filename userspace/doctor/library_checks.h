@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "userspace/doctor/check.h"
 #include "userspace/doctor/machine.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
 
 namespace rocattach {
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "injector/thread_status.h"
+#include "injector/process/thread_status.h"
 
 namespace rocattach {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "userspace/doctor/check.h"
 #include "userspace/doctor/privilege_checks.h"
-#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach {
 

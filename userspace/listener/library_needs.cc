@@ -10,14 +10,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "injector/byte_source.h"
-#include "injector/elf_needs.h"
-#include "injector/mapped_file.h"
-#include "injector/maps.h"
+#include "injector/elf/byte_source.h"
+#include "injector/elf/elf_needs.h"
+#include "injector/elf/mapped_file.h"
+#include "injector/process/maps.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/watch/library_search.h"
+#include "userspace/watch/discovery/library_search.h"
 
 namespace rocattach {
 namespace {

@@ -16,15 +16,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "injector/call_frame.h"
-#include "injector/denial.h"
-#include "injector/target_checks.h"
-#include "injector/thread_status.h"
+#include "injector/process/denial.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/thread_status.h"
+#include "injector/stub/call_frame.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 #include "userspace/listener/tool_library.h"
-#include "userspace/watch/library_search.h"
+#include "userspace/watch/discovery/library_search.h"
 
 namespace rocattach {
 namespace {

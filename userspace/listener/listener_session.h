@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "injector/register_library.h"
+#include "injector/elf/register_library.h"
 #include "injector/remote_call.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/listener/environment_buffer.h"

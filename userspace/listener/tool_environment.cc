@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "injector/exported_functions.h"
-#include "injector/symbol_lookup.h"
+#include "injector/elf/exported_functions.h"
+#include "injector/elf/symbol_lookup.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {

@@ -13,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "injector/call_stub.h"
-#include "injector/maps.h"
-#include "injector/remote_address.h"
-#include "injector/target_memory.h"
+#include "injector/process/maps.h"
+#include "injector/process/target_memory.h"
+#include "injector/stub/call_stub.h"
+#include "injector/stub/remote_address.h"
 #include "userspace/listener/environment_buffer.h"
 
 namespace rocattach {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/gzip.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "schemas/export/parca.pb.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "injector/thread_status.h"
+#include "injector/process/thread_status.h"
 #include "userspace/abi/setup_failure.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/end_verdict.h"

@@ -8,7 +8,7 @@
 #include "bpf/watch_events.h"
 #include "injector/failure.h"
 #include "userspace/abi/shared_memory.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 namespace rocattach {
 

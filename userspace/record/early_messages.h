@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "userspace/record/recorder_inbox.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "injector/failure.h"
 #include "schemas/stream.pb.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

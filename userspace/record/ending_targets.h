@@ -9,8 +9,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "schemas/stream.pb.h"
-#include "userspace/record/drain_shares.h"
-#include "userspace/record/operation_counts.h"
+#include "userspace/record/drain/drain_shares.h"
+#include "userspace/record/drain/operation_counts.h"
 #include "userspace/record/target.h"
 
 namespace rocattach {

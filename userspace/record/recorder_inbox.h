@@ -17,7 +17,7 @@
 #include "userspace/base/process.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/record/arrival.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

@@ -10,9 +10,9 @@
 #include "schemas/stream.pb.h"
 #include "userspace/base/duration_histogram.h"
 #include "userspace/base/power_histogram.h"
-#include "userspace/record/operation_counts.h"
+#include "userspace/record/drain/operation_counts.h"
 #include "userspace/record/sampling_level.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

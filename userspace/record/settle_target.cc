@@ -6,10 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "injector/denial.h"
 #include "injector/descriptor_sender.h"
-#include "injector/maps.h"
-#include "userspace/record/dictionary.h"
+#include "injector/process/denial.h"
+#include "injector/process/maps.h"
+#include "userspace/record/drain/dictionary.h"
 #include "userspace/record/end_verdict.h"
 
 namespace rocattach {

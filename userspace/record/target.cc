@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
-#include "userspace/record/belief.h"
-#include "userspace/record/convert.h"
+#include "userspace/record/drain/belief.h"
+#include "userspace/record/drain/convert.h"
 #include "userspace/record/window_state.h"
 #include "userspace/stream/hold.h"
 

@@ -9,15 +9,15 @@
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/record/drain/operation_counts.h"
+#include "userspace/record/drain/target_dictionary.h"
+#include "userspace/record/drain/target_records.h"
 #include "userspace/record/driver_evidence.h"
-#include "userspace/record/operation_counts.h"
-#include "userspace/record/output_set.h"
+#include "userspace/record/output/output_set.h"
 #include "userspace/record/sampling_level.h"
-#include "userspace/record/target_dictionary.h"
+#include "userspace/record/sessions/target_session.h"
 #include "userspace/record/target_meter.h"
-#include "userspace/record/target_records.h"
-#include "userspace/record/target_session.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

@@ -13,9 +13,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/process.h"
-#include "userspace/record/drain_shares.h"
+#include "userspace/record/drain/drain_shares.h"
+#include "userspace/record/drain/operation_counts.h"
 #include "userspace/record/ending_targets.h"
-#include "userspace/record/operation_counts.h"
 #include "userspace/record/target.h"
 
 namespace rocattach {

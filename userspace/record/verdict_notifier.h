@@ -9,8 +9,8 @@
 #include "userspace/record/run_statistics.h"
 #include "userspace/record/target.h"
 #include "userspace/record/target_meter.h"
-#include "userspace/watch/stub_remover.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/stub_remover.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

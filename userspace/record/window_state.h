@@ -4,7 +4,7 @@
 
 #include "absl/strings/string_view.h"
 #include "schemas/stream.pb.h"
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 

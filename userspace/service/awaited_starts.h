@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "userspace/base/process.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach {
 

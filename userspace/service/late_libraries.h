@@ -14,10 +14,10 @@
 #include "bpf/watch_events.h"
 #include "userspace/base/user_threads.h"
 #include "userspace/service/probed_libraries.h"
-#include "userspace/watch/expected_windows.h"
-#include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/library_discovery.h"
-#include "userspace/watch/mmap_events.h"
+#include "userspace/watch/discovery/library_discovery.h"
+#include "userspace/watch/discovery/mmap_events.h"
+#include "userspace/watch/late/expected_windows.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach {
 

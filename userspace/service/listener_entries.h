@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "userspace/listener/listener_session.h"
-#include "userspace/watch/sdk_entry.h"
+#include "userspace/watch/windows/sdk_entry.h"
 
 namespace rocattach {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "injector/function_offset.h"
-#include "injector/probe_instruction.h"
+#include "injector/elf/function_offset.h"
+#include "injector/elf/probe_instruction.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {

@@ -14,10 +14,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "userspace/watch/known_libraries.h"
-#include "userspace/watch/library_probes.h"
-#include "userspace/watch/library_scanner.h"
-#include "userspace/watch/library_watch.h"
+#include "userspace/watch/discovery/known_libraries.h"
+#include "userspace/watch/discovery/library_probes.h"
+#include "userspace/watch/discovery/library_scanner.h"
+#include "userspace/watch/discovery/library_watch.h"
 
 namespace rocattach {
 

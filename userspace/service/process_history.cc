@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 #include "userspace/service/workload_tracking.h"
 
 namespace rocattach {

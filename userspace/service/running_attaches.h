@@ -26,10 +26,10 @@
 #include "userspace/service/requested_attaches.h"
 #include "userspace/service/running_targets.h"
 #include "userspace/service/watcher_observer.h"
-#include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/known_libraries.h"
-#include "userspace/watch/running_attacher.h"
-#include "userspace/watch/window_server.h"
+#include "userspace/watch/discovery/known_libraries.h"
+#include "userspace/watch/late/running_attacher.h"
+#include "userspace/watch/windows/kernel_probe.h"
+#include "userspace/watch/windows/window_server.h"
 
 namespace rocattach {
 

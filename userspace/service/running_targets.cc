@@ -10,7 +10,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -15,8 +15,8 @@
 #include "userspace/base/user_threads.h"
 #include "userspace/service/awaited_safe_points.h"
 #include "userspace/service/awaited_starts.h"
-#include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach {
 

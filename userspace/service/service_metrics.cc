@@ -6,7 +6,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {

@@ -25,7 +25,7 @@
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/metrics_endpoint.h"
 #include "userspace/telemetry/node_meters.h"
-#include "userspace/watch/expected_windows.h"
+#include "userspace/watch/late/expected_windows.h"
 
 namespace rocattach {
 

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "userspace/base/wake_event.h"
-#include "userspace/record/session_targets.h"
+#include "userspace/record/sessions/session_targets.h"
 #include "userspace/service/refusal_notices.h"
 #include "userspace/service/session_request.h"
 #include "userspace/service/watcher_observer.h"

@@ -11,13 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "injector/function_offset.h"
+#include "injector/elf/function_offset.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/time_namespace.h"
 #include "userspace/service/metrics_setup.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/record/output/rotation_options.h"
 #include "userspace/record/recorder.h"
-#include "userspace/record/rotation_options.h"
 #include "userspace/service/driver_process_scan.h"
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/own_session.h"
@@ -32,14 +32,14 @@
 #include "userspace/service/workload_tracking.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/watch/budget.h"
-#include "userspace/watch/collector_file.h"
 #include "userspace/watch/control_group.h"
-#include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
+#include "userspace/watch/discovery/translated_processes.h"
 #include "userspace/watch/policy.h"
-#include "userspace/watch/stop_guard.h"
-#include "userspace/watch/translated_processes.h"
-#include "userspace/watch/window_server.h"
+#include "userspace/watch/windows/collector_file.h"
+#include "userspace/watch/windows/kernel_probe.h"
+#include "userspace/watch/windows/stop_guard.h"
+#include "userspace/watch/windows/window_server.h"
 
 namespace rocattach {
 

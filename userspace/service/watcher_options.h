@@ -18,16 +18,16 @@
 #include "userspace/push/otlp_settings.h"
 #include "userspace/push/profile_settings.h"
 #include "userspace/record/load_governor.h"
-#include "userspace/record/rotation_options.h"
+#include "userspace/record/output/rotation_options.h"
 #include "userspace/service/session_request.h"
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/node_meters.h"
-#include "userspace/watch/backend_choice.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/control_group.h"
-#include "userspace/watch/hold_mode.h"
-#include "userspace/watch/kernel_programs.h"
 #include "userspace/watch/policy.h"
+#include "userspace/watch/windows/backend_choice.h"
+#include "userspace/watch/windows/hold_mode.h"
+#include "userspace/watch/windows/kernel_programs.h"
 
 namespace rocattach {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {

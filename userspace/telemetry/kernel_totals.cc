@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {

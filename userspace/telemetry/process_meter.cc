@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 #include "userspace/telemetry/rocm_version.h"
 
 namespace rocattach {

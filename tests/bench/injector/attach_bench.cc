@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "injector/attach.h"
-#include "injector/function_offset.h"
-#include "injector/maps.h"
-#include "injector/symbol_lookup.h"
-#include "injector/target_checks.h"
-#include "injector/thread_status.h"
+#include "injector/elf/function_offset.h"
+#include "injector/elf/symbol_lookup.h"
+#include "injector/process/maps.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/thread_status.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "injector/elf_image.h"
+#include "injector/elf/elf_image.h"
 
 using rocattach::BufferSource;
 using rocattach::ElfImage;

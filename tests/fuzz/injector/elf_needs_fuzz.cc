@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "injector/byte_source.h"
-#include "injector/elf_needs.h"
+#include "injector/elf/byte_source.h"
+#include "injector/elf/elf_needs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   rocattach::BufferSource source(

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "injector/maps.h"
-#include "injector/target_checks.h"
+#include "injector/process/maps.h"
+#include "injector/process/target_checks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto maps =

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "injector/seccomp_filter.h"
+#include "injector/process/seccomp_filter.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   rocattach::SeccompProgram program(size / sizeof(sock_filter));

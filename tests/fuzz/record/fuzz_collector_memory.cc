@@ -21,7 +21,7 @@
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
-#include "userspace/record/ring_views.h"
+#include "userspace/record/drain/ring_views.h"
 #include "userspace/record/target.h"
 #include "userspace/report/report.h"
 #include "userspace/stream/decoder.h"

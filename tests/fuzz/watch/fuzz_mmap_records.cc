@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "userspace/watch/mmap_events.h"
+#include "userspace/watch/discovery/mmap_events.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "userspace/abi/shared_memory.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 namespace rocattach {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "injector/function_offset.h"
+#include "injector/elf/function_offset.h"
 #include "tests/integration/hostile/hostile_harness.h"
 #include "userspace/base/file.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "injector/attach.h"
-#include "injector/blocked_thread.h"
+#include "injector/process/blocked_thread.h"
 #include "tests/integration/injector/target_process.h"
 
 namespace rocattach {

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "injector/maps.h"
-#include "injector/thread_status.h"
+#include "injector/process/maps.h"
+#include "injector/process/thread_status.h"
 #include "tests/integration/injector/signal_storm.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/injector/urgent_call.h"

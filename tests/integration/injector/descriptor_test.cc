@@ -20,8 +20,8 @@
 
 #include "injector/attach.h"
 #include "injector/descriptor_sender.h"
-#include "injector/mapped_collector.h"
-#include "injector/stub_removal.h"
+#include "injector/process/mapped_collector.h"
+#include "injector/stub/stub_removal.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/file.h"
 

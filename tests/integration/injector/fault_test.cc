@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "injector/maps.h"
-#include "injector/stub.h"
+#include "injector/process/maps.h"
+#include "injector/stub/stub.h"
 #include "tests/integration/injector/runner_process.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/random_instants.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "injector/register_library.h"
+#include "injector/elf/register_library.h"
 #include "injector/remote_call.h"
 #include "userspace/base/clock.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "injector/attach.h"
-#include "injector/stub_removal.h"
+#include "injector/stub/stub_removal.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/places.h"
 

@@ -22,7 +22,7 @@
 #include <sstream>
 #include <thread>
 
-#include "injector/mapped_collector.h"
+#include "injector/process/mapped_collector.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"

@@ -17,7 +17,7 @@
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {

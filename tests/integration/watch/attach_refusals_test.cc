@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/running_fixture.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach::testing_support {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "bpf/watch.skel.h"
 #include "tests/integration/watch/harness.h"
-#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach::testing_support {
 namespace {

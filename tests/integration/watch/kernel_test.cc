@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "injector/thread_status.h"
+#include "injector/process/thread_status.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/service/watcher.h"
-#include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach::testing_support {
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/integration/watch/harness.h"
 #include "tests/temporary_directory.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/watch/mmap_events.h"
+#include "userspace/watch/discovery/mmap_events.h"
 
 namespace rocattach::testing_support {
 namespace {

@@ -12,11 +12,11 @@
 #include <fstream>
 #include <set>
 
-#include "injector/function_offset.h"
-#include "injector/probe_instruction.h"
+#include "injector/elf/function_offset.h"
+#include "injector/elf/probe_instruction.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/file.h"
-#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/windows/kernel_probe.h"
 
 namespace rocattach::testing_support {
 namespace {

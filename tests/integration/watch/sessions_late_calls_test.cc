@@ -15,7 +15,7 @@
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/first_attach_fixture.h"
 #include "tests/integration/watch/harness.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {

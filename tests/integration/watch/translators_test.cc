@@ -14,10 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "injector/maps.h"
+#include "injector/process/maps.h"
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
 
 namespace rocattach::testing_support {
 namespace {

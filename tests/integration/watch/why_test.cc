@@ -16,7 +16,7 @@
 #include "tests/integration/watch/hang_report.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/unit/gpus/fake_driver.h"
-#include "userspace/watch/runtime_start.h"
+#include "userspace/watch/late/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {

@@ -50,7 +50,7 @@ TEST(SharedMemoryTest, EveryRecordBeginsWithItsKind) {
   EXPECT_EQ(offsetof(rocattach_dispatch, dispatch_id), 88u);
 }
 
-// The stub's code expects the path at a fixed offset (injector/stub_code.S).
+// The stub's code expects the path at a fixed offset (injector/stub/stub_code.S).
 TEST(SharedMemoryTest, TheConfigurationEndsWithThePath) {
   EXPECT_EQ(offsetof(rocattach_collector_config, collector_path), 64u);
   EXPECT_EQ(offsetof(rocattach_collector_config, backend), 48u);

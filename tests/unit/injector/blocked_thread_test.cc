@@ -1,4 +1,4 @@
-#include "injector/blocked_thread.h"
+#include "injector/process/blocked_thread.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

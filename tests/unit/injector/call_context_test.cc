@@ -12,11 +12,11 @@
 #include <string>
 #include <thread>
 
-#include "injector/allocator_frames.h"
-#include "injector/call_context.h"
-#include "injector/loader_lock.h"
-#include "injector/symbol_lookup.h"
-#include "injector/unwind_table.h"
+#include "injector/elf/symbol_lookup.h"
+#include "injector/elf/unwind_table.h"
+#include "injector/process/allocator_frames.h"
+#include "injector/process/call_context.h"
+#include "injector/process/loader_lock.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {

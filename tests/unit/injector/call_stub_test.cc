@@ -1,11 +1,11 @@
-#include "injector/call_stub.h"
+#include "injector/stub/call_stub.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "injector/call_frame.h"
-#include "injector/stub.h"
+#include "injector/stub/call_frame.h"
+#include "injector/stub/stub.h"
 
 namespace rocattach {
 namespace {

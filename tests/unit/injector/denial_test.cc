@@ -1,4 +1,4 @@
-#include "injector/denial.h"
+#include "injector/process/denial.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "injector/elf_image.h"
+#include "injector/elf/elf_image.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <random>
 
-#include "injector/function_offset.h"
-#include "injector/target_memory.h"
+#include "injector/elf/function_offset.h"
+#include "injector/process/target_memory.h"
 #include "tests/unit/injector/elf_builder.h"
 #include "userspace/base/unique_fd.h"
 

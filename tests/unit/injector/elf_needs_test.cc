@@ -1,4 +1,4 @@
-#include "injector/elf_needs.h"
+#include "injector/elf/elf_needs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "injector/byte_source.h"
+#include "injector/elf/byte_source.h"
 
 namespace rocattach {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "injector/filesystem_view_cache.h"
-#include "injector/maps.h"
-#include "injector/target_checks.h"
-#include "injector/target_memory.h"
-#include "injector/thread_status.h"
+#include "injector/process/filesystem_view_cache.h"
+#include "injector/process/maps.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/target_memory.h"
+#include "injector/process/thread_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "injector/trace_calls.h"
+#include "injector/tracing/trace_calls.h"
 
 namespace rocattach::testing_support {
 

@@ -1,4 +1,4 @@
-#include "injector/known_files.h"
+#include "injector/elf/known_files.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "injector/symbol_lookup.h"
+#include "injector/elf/symbol_lookup.h"
 
 namespace rocattach {
 namespace {

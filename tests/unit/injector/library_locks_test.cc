@@ -1,4 +1,4 @@
-#include "injector/blocked_thread.h"
+#include "injector/process/blocked_thread.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

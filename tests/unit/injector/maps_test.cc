@@ -1,10 +1,10 @@
-#include "injector/maps.h"
+#include "injector/process/maps.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/remote_address.h"
+#include "injector/stub/remote_address.h"
 
 namespace rocattach {
 namespace {

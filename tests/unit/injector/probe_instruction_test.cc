@@ -1,4 +1,4 @@
-#include "injector/probe_instruction.h"
+#include "injector/elf/probe_instruction.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

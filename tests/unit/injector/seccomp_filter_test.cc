@@ -1,5 +1,5 @@
 // Seccomp filters run as by the kernel, and what they mean for loading the collector.
-#include "injector/seccomp_filter.h"
+#include "injector/process/seccomp_filter.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

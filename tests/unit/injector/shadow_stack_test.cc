@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "injector/stub.h"
+#include "injector/stub/stub.h"
 
 namespace rocattach {
 namespace {

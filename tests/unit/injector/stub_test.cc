@@ -1,4 +1,4 @@
-#include "injector/stub.h"
+#include "injector/stub/stub.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "injector/code_cave.h"
-#include "injector/stub_frame.h"
+#include "injector/stub/code_cave.h"
+#include "injector/stub/stub_frame.h"
 
 namespace rocattach {
 namespace {

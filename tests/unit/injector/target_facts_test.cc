@@ -9,14 +9,14 @@
 #include <set>
 #include <tuple>
 
-#include "injector/filesystem_view_cache.h"
-#include "injector/library_facts.h"
-#include "injector/mapped_collector.h"
+#include "injector/elf/library_facts.h"
+#include "injector/elf/symbol_lookup.h"
 #include "injector/outcome.h"
-#include "injector/symbol_lookup.h"
-#include "injector/target_checks.h"
-#include "injector/target_memory.h"
-#include "injector/thread_status.h"
+#include "injector/process/filesystem_view_cache.h"
+#include "injector/process/mapped_collector.h"
+#include "injector/process/target_checks.h"
+#include "injector/process/target_memory.h"
+#include "injector/process/thread_status.h"
 #include "tests/places.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/clock.h"

@@ -1,4 +1,4 @@
-#include "injector/tracee.h"
+#include "injector/tracing/tracee.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

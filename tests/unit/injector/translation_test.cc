@@ -1,4 +1,4 @@
-#include "injector/translation.h"
+#include "injector/process/translation.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "userspace/record/agent_topology.h"
+#include "userspace/record/drain/agent_topology.h"
 
 #include <gtest/gtest.h>
 

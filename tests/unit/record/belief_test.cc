@@ -1,4 +1,4 @@
-#include "userspace/record/belief.h"
+#include "userspace/record/drain/belief.h"
 
 #include <gtest/gtest.h>
 

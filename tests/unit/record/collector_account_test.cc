@@ -1,5 +1,5 @@
 // The account in a collector's memory, in which a target may have written anything.
-#include "userspace/record/collector_account.h"
+#include "userspace/record/drain/collector_account.h"
 
 #include <gtest/gtest.h>
 

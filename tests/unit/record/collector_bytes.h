@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "userspace/abi/records.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 namespace rocattach {
 

@@ -14,7 +14,7 @@
 #include "tests/unit/record/fake_collector.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 namespace rocattach {
 namespace {

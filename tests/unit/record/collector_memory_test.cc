@@ -1,4 +1,4 @@
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/unit/record/fake_collector.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/record/target_memfd.h"
+#include "userspace/record/drain/target_memfd.h"
 
 namespace rocattach {
 namespace {

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/unit/record/fake_collector.h"
 #include "tests/unit/record/target_fixture.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 
 namespace rocattach {
 namespace {

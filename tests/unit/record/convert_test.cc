@@ -1,4 +1,4 @@
-#include "userspace/record/convert.h"
+#include "userspace/record/drain/convert.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/record/dictionary.h"
+#include "userspace/record/drain/dictionary.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "userspace/record/drain_shares.h"
+#include "userspace/record/drain/drain_shares.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/record/kernel_names.h"
+#include "userspace/record/drain/kernel_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/record/output_path.h"
+#include "userspace/record/output/output_path.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "userspace/record/output_set.h"
+#include "userspace/record/output/output_set.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 #include "tests/temporary_directory.h"
 #include "userspace/base/errno_status.h"
-#include "userspace/record/output_pause.h"
-#include "userspace/record/recording_index.h"
+#include "userspace/record/output/output_pause.h"
+#include "userspace/record/output/recording_index.h"
 
 namespace rocattach {
 namespace {

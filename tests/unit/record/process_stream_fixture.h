@@ -11,8 +11,8 @@
 #include "tests/unit/record/fake_collector.h"
 #include "tests/unit/record/recording_fixture.h"
 #include "tests/unit/stream/stream_testing.h"
-#include "userspace/record/collector_memory.h"
-#include "userspace/record/target_session.h"
+#include "userspace/record/drain/collector_memory.h"
+#include "userspace/record/sessions/target_session.h"
 
 namespace rocattach {
 

@@ -18,7 +18,7 @@
 #include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/arrival.h"
-#include "userspace/record/collector_memory.h"
+#include "userspace/record/drain/collector_memory.h"
 #include "userspace/record/recorder.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"

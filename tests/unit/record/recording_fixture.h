@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tests/temporary_directory.h"
-#include "userspace/record/output_set.h"
+#include "userspace/record/output/output_set.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"
 #include "userspace/stream/visitor.h"

@@ -1,4 +1,4 @@
-#include "userspace/record/recording_index.h"
+#include "userspace/record/output/recording_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/record/session_offers.h"
+#include "userspace/record/sessions/session_offers.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 
 #include "tests/unit/record/collector_bytes.h"
 #include "tests/unit/record/recording_fixture.h"
-#include "userspace/record/session_records.h"
+#include "userspace/record/sessions/session_records.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {

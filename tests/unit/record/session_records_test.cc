@@ -1,5 +1,5 @@
 // The sessions to which the records of a target belong.
-#include "userspace/record/session_records.h"
+#include "userspace/record/sessions/session_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

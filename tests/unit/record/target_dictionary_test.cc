@@ -1,4 +1,4 @@
-#include "userspace/record/target_dictionary.h"
+#include "userspace/record/drain/target_dictionary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/record/target_records.h"
+#include "userspace/record/drain/target_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

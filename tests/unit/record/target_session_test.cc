@@ -1,4 +1,4 @@
-#include "userspace/record/target_session.h"
+#include "userspace/record/sessions/target_session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/record/thread_names.h"
+#include "userspace/record/drain/thread_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

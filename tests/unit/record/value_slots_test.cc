@@ -1,5 +1,5 @@
 // Values are copied if their slots are valid.
-#include "userspace/record/value_slots.h"
+#include "userspace/record/drain/value_slots.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

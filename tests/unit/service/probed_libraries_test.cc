@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "injector/maps.h"
+#include "injector/process/maps.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/injector/elf_builder.h"
 #include "userspace/base/file.h"

@@ -1,4 +1,4 @@
-#include "userspace/watch/awaited_call.h"
+#include "userspace/watch/late/awaited_call.h"
 
 #include <gtest/gtest.h>
 

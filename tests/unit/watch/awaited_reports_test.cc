@@ -1,4 +1,4 @@
-#include "userspace/watch/awaited_reports.h"
+#include "userspace/watch/late/awaited_reports.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/watch/backend_choice.h"
+#include "userspace/watch/windows/backend_choice.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

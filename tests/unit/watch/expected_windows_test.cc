@@ -1,4 +1,4 @@
-#include "userspace/watch/expected_windows.h"
+#include "userspace/watch/late/expected_windows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

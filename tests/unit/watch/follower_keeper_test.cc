@@ -1,5 +1,5 @@
 // Followers that are kept stopped while a window is open.
-#include "userspace/watch/follower_keeper.h"
+#include "userspace/watch/windows/follower_keeper.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "injector/thread_status.h"
+#include "injector/process/thread_status.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
 

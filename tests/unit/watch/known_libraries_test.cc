@@ -1,4 +1,4 @@
-#include "userspace/watch/known_libraries.h"
+#include "userspace/watch/discovery/known_libraries.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/known_translated.h"
+#include "userspace/watch/discovery/known_translated.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/leadership.h"
+#include "userspace/watch/windows/leadership.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/watch/library_opens.h"
+#include "userspace/watch/discovery/library_opens.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

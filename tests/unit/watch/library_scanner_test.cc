@@ -1,4 +1,4 @@
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

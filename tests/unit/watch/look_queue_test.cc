@@ -1,4 +1,4 @@
-#include "userspace/watch/look_queue.h"
+#include "userspace/watch/discovery/look_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/watch/mmap_events.h"
+#include "userspace/watch/discovery/mmap_events.h"
 
 #include <errno.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/per_process.h"
+#include "userspace/watch/windows/per_process.h"
 
 #include <gtest/gtest.h>
 #include <sys/types.h>

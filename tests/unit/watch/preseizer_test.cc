@@ -1,4 +1,4 @@
-#include "userspace/watch/preseizer.h"
+#include "userspace/watch/windows/preseizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/watch/recent_users.h"
+#include "userspace/watch/discovery/recent_users.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/sdk_version.h"
+#include "userspace/watch/discovery/sdk_version.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tests/temporary_directory.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
 
 namespace rocattach {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/watch/serving_threads.h"
+#include "userspace/watch/windows/serving_threads.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

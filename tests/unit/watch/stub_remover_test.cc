@@ -1,4 +1,4 @@
-#include "userspace/watch/stub_remover.h"
+#include "userspace/watch/windows/stub_remover.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/target_stderr.h"
+#include "userspace/watch/windows/target_stderr.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Processes of several users, reported to the class as translated.
-#include "userspace/watch/translated_processes.h"
+#include "userspace/watch/discovery/translated_processes.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

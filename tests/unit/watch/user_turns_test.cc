@@ -1,4 +1,4 @@
-#include "userspace/watch/user_turns.h"
+#include "userspace/watch/windows/user_turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

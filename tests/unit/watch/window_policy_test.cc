@@ -1,4 +1,4 @@
-#include "userspace/watch/window_policy.h"
+#include "userspace/watch/windows/window_policy.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/watch/window.h"
+#include "userspace/watch/windows/window.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

@@ -19,8 +19,8 @@
 #include "userspace/base/file.h"
 #include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/record/output_path.h"
-#include "userspace/record/recording_index.h"
+#include "userspace/record/output/output_path.h"
+#include "userspace/record/output/recording_index.h"
 
 namespace rocattach {
 namespace {

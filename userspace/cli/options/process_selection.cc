@@ -17,7 +17,7 @@
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/control_group.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -14,7 +14,7 @@
 #include "userspace/cli/options/process_selection.h"
 #include "userspace/cli/options/telemetry_options.h"
 #include "userspace/cli/options/usage_error.h"
-#include "userspace/record/output_path.h"
+#include "userspace/record/output/output_path.h"
 
 namespace rocattach {
 namespace {

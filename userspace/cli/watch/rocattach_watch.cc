@@ -28,7 +28,7 @@
 #include "userspace/control/control_server.h"
 #include "userspace/doctor/start_checks.h"
 #include "userspace/service/watcher.h"
-#include "userspace/watch/running_process.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "userspace/cli/watch/console_output.h"
-#include "userspace/watch/hold_mode.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/discovery/library_scanner.h"
+#include "userspace/watch/windows/hold_mode.h"
 
 namespace rocattach {
 

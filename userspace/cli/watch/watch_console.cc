@@ -18,11 +18,11 @@
 #include "userspace/cli/watch/watch_announcement.h"
 #include "userspace/cli/watch/watch_summary.h"
 #include "userspace/cli/watch/watch_words.h"
-#include "userspace/record/dictionary.h"
-#include "userspace/record/output_pause.h"
+#include "userspace/record/drain/dictionary.h"
+#include "userspace/record/output/output_pause.h"
 #include "userspace/record/window_state.h"
 #include "userspace/stream/hold.h"
-#include "userspace/watch/translated_processes.h"
+#include "userspace/watch/discovery/translated_processes.h"
 
 namespace rocattach {
 namespace {

@@ -37,7 +37,7 @@
 #define EXIT_INTACT 7
 #define PATTERN 0xa5
 #define SMALL_STACK 8192
-/* Bytes of a stack that the stub may use: see injector/stub_frame.h. */
+/* Bytes of a stack that the stub may use: see injector/stub/stub_frame.h. */
 #define STUB_FRAME 320
 
 static int failures;

@@ -1,3 +1,0 @@
-/* The stub for a process that does not see the collector's file. */
-#define ROCATTACH_STUB_BY_DESCRIPTOR
-#include "injector/stub_code.S"
