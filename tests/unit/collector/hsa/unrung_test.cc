@@ -31,9 +31,17 @@ class UnrungTest : public testing::TestWithParam<bool> {
     config.inflight_count = 1024;
     return config;
   }
+  // The application never fills more than half of the queue. If it filled all of it, the
+  // slot of a packet could be written again before the collector has seen it:
+  //   1. The packet processor marks the packet as invalid, and is preempted.
+  //   2. The application rings for it. The collector cannot tell a packet that is being
+  //      taken from one that is not written yet, and leaves it for the next ring.
+  //   3. The application fills the queue, and waits for room.
+  //   4. The packet processor moves the read index; the application writes into the
+  //      slot before it rings. That packet is lost, and counted as such.
   bool HasRoomFor(uint64_t index) {
     return index - LoadAcquire(const_cast<uint64_t*>(&gpu_.amd().read_dispatch_id)) <
-           kQueuePackets;
+           kQueuePackets / 2;
   }
   // The application writes each packet, and rings for it some time later.
   void Produce(amd_signal_t* completion) {
