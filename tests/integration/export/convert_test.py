@@ -21,7 +21,8 @@ import struct
 import subprocess
 import termios
 
-from export_testing import DISPATCHES, PROCESSES, PROGRAMS, ConvertTestCase, main, run
+from export_testing import (DISPATCHES, PROCESSES, PROGRAMS, ConvertTestCase, main, run,
+                            started)
 
 FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile",
            "compute-workload")
@@ -239,7 +240,7 @@ class ConvertTest(ConvertTestCase):
     def test_interrupted_conversions_keep_partial_outputs(self):
         with open(self.recording, "rb") as file:
             part = until_a_process_ends(file.read())
-        with subprocess.Popen(
+        with started(
             [PROGRAMS.rocattach, "convert", "-", "-f", ",".join(FORMATS), "-d", self.out, "-o",
              "%pid%"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

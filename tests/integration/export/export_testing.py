@@ -3,6 +3,7 @@ compared with as `rocattach dump --json` prints them."""
 
 import bisect
 import collections
+import contextlib
 import csv
 import gzip
 import json
@@ -172,6 +173,16 @@ class Recorded:
             record["kernel_id"],
             {"display_name": "", "name": "", "arch_vgprs": 0, "accum_vgprs": 0, "sgprs": 0},
         )
+
+
+@contextlib.contextmanager
+def started(command, **options):
+    """The program, which is killed at the end: also if the test has failed meanwhile."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 class ConvertTestCase(unittest.TestCase):
