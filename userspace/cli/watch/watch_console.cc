@@ -200,7 +200,7 @@ void WatchConsole::OnMetricsPush(const absl::Status& state) {
 }
 
 void WatchConsole::OnProfilePush(const absl::Status& state) {
-  SayPush("profiles", "what cannot be delivered is kept for the next one", state);
+  SayPush("profiles", "they are kept, and pushed again while the service runs", state);
 }
 
 void WatchConsole::SayPush(const std::string& what, const char* loss,
