@@ -90,6 +90,8 @@ struct Shared {
   std::map<pid_t, uid_t> users;
   std::atomic<bool> is_mapped = true;  // the opened copy
   std::atomic<uint64_t> cpu_ns = 0;    // used by each process
+  std::atomic<uint64_t> start_ticks = 7;
+  std::atomic<int> judged = 0;  // how often it was asked if one is translated
 
   absl::Mutex mutex;
   std::map<pid_t, int> found ABSL_GUARDED_BY(mutex);
@@ -130,7 +132,11 @@ class TranslatedProcessesTest : public testing::Test {
     options.functions.cpu_ns = [shared = shared_](pid_t) {
       return shared->cpu_ns.load();
     };
-    options.functions.how_translated = [](pid_t, const Maps&) {
+    options.functions.read_start_ticks = [shared = shared_](pid_t) {
+      return shared->start_ticks.load();
+    };
+    options.functions.how_translated = [shared = shared_](pid_t, const Maps&) {
+      ++shared->judged;
       return "by this test";
     };
     options.on_found = [shared = shared_](const TranslatedProcess& process) {
@@ -263,6 +269,20 @@ TEST_F(TranslatedProcessesTest, AProcessThatMapsLateIsFound) {
   shared_->is_mapped = true;
   shared_->cpu_ns = 1000;
   EXPECT_TRUE(steps->other.WaitForNotificationWithTimeout(absl::Seconds(20)));
+}
+
+// What is known of a process must not change the memory of a later one.
+TEST_F(TranslatedProcessesTest, ALaterProcessWithTheIdIsJudgedAnew) {
+  const auto reads = std::make_shared<std::atomic<int>>(0);
+  shared_->is_mapped = false;
+  shared_->on_read = [reads](pid_t) { ++*reads; };
+  Start();
+  Open(other_);
+  testing_support::Await([&] { return *reads >= 2; }, "a look at the process");
+  EXPECT_EQ(shared_->judged, 1);
+  shared_->start_ticks = 8;
+  shared_->cpu_ns = 1000;
+  testing_support::Await([&] { return shared_->judged >= 2; }, "another judgement");
 }
 
 // A process that runs and maps nothing is not looked at for ever.

@@ -42,7 +42,7 @@ class KnownTranslated {
   };
   void Remove(pid_t pid);
 
-  std::map<pid_t, Process> processes_;
+  std::map<pid_t, Process> processes_;  // of those with the same ID, the last one
   std::map<uid_t, std::map<uint64_t, pid_t>> by_age_;  // by Process::number
   uint64_t last_ = 0;
 };

@@ -34,7 +34,10 @@ class LookQueue {
     uid_t uid = 0;
     uint64_t requested_ns = 0;  // when it was last requested
     bool mapped = false;        // it has mapped code of a copy
-    std::string how = {};       // how it is known to be translated; empty: not known
+    // How it is known to be translated, with the start time of the process of which that
+    // is known; empty: not known. The look is at whatever process has the ID.
+    std::string how = {};
+    uint64_t start_ticks = 0;
     // The last look: the request that it was for, and the processor time that the
     // process had used by then, and by the first look for that request.
     uint64_t seen_ns = 0;

@@ -295,9 +295,10 @@ TranslatedProcesses::State::Outcome TranslatedProcesses::State::LookAt(Look* loo
   const pid_t pid = look->pid;
   if (look->mapped && look->how.empty() && !LacksLoader(pid)) return Outcome::kSettled;
   auto memory = TargetMemory::Open(pid, pid);
-  auto ticks = ReadStartTicks(pid);
+  auto ticks = functions.read_start_ticks(pid);
   auto maps = functions.read_maps(pid);
   if (!memory.ok() || !ticks.ok() || !maps.ok()) return Outcome::kSettled;
+  if (std::exchange(look->start_ticks, *ticks) != *ticks) look->how.clear();
   if (look->how.empty()) {
     look->how = functions.how_translated(pid, *maps);
     if (look->how.empty()) return Outcome::kSettled;
@@ -331,8 +332,8 @@ void TranslatedProcesses::State::Remember(const ProcessId& process, uid_t uid) {
     ended = known.Of(uid);
   }
   // Without the lock, because there are many.
-  std::erase_if(ended, [](const ProcessId& other) {
-    const auto ticks = ReadStartTicks(other.pid);
+  std::erase_if(ended, [this](const ProcessId& other) {
+    const auto ticks = options.functions.read_start_ticks(other.pid);
     return ticks.ok() && *ticks == other.start_ticks;
   });
   absl::MutexLock lock(&mutex);
@@ -413,7 +414,7 @@ bool TranslatedProcesses::StopReporting(absl::Duration patience) {
 }
 
 void TranslatedProcesses::State::RememberIfTranslated(pid_t pid) {
-  auto ticks = ReadStartTicks(pid);
+  auto ticks = options.functions.read_start_ticks(pid);
   auto maps = options.functions.read_maps(pid);
   if (!ticks.ok() || !maps.ok()) return;
   const auto& mappings = maps->mappings();

@@ -67,6 +67,7 @@ class TranslatedProcesses {
   struct Functions {
     std::function<std::vector<pid_t>()> list = ListProcesses;
     std::function<uid_t(pid_t)> user_of = RecentUsers::UserOfLiving;
+    std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks = ReadStartTicks;
     std::function<absl::StatusOr<Maps>(pid_t)> read_maps = Maps::Read;
     std::function<std::string(pid_t, const Maps&)> how_translated = HowTranslated;
     // The processor time that a process has used; unset if that is not known.

@@ -21,7 +21,8 @@ namespace rocattach {
 
 // Uses its own thread, because a removal may wait for a thread to stop. A process whose
 // runtime starts again is attached to again, perhaps with the same cave for the stub,
-// so removal and attach exclude each other for each process.
+// so removal and attach exclude each other for each process. If its ID is in use again,
+// a stub stays at most, which is harmless: a removal checks the start time.
 class StubRemover {
  public:
   // More jobs than this are dropped; their stubs stay, which is harmless.
