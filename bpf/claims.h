@@ -261,6 +261,15 @@ FRAME int end_late_window(__u64 window) {
   return 1;
 }
 
+/* The process ends, or executes another program: no report comes any more, and a later
+ * process may get its ID. True if its collector was taken over from an earlier service. */
+FRAME int forget_late_window(void) {
+  __u32 pid = READ(current_task(), tgid);
+  int taken_over = end_late_window(0);
+  bpf_map_delete_elem(&late_windows, &pid);
+  return taken_over;
+}
+
 /* The collector of a late attach reports: if the service expects that, the process gets
  * its claim now. */
 FRAME int claim_late(__u64 window) {

@@ -259,13 +259,15 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   struct task_struct* task = current_task();
   struct signal_struct* signal = READ(task, signal);
   struct rocattach_event* e;
+  int taken_over;
 
   if (READ(signal, live.counter) != 0) return 0;
   note_service_end();
   leave_memory();
   end_follow();
   /* Collectors of an earlier service have no claim of ours. */
-  if (remove_claim() && !end_late_window(0)) return 0;
+  taken_over = forget_late_window();
+  if (remove_claim() && !taken_over) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
   e->exit.wait_status = READ(signal, flags) & SIGNAL_GROUP_EXIT
@@ -283,10 +285,11 @@ int process_fork(struct bpf_raw_tracepoint_args* ctx) {
 
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
+  int taken_over = forget_late_window();
   leave_memory();
   forget_call();
   follow_program();
   /* The new program counts as another process, with its own claim. */
-  if (!remove_claim() || end_late_window(0)) notify(ROCATTACH_EVENT_EXEC);
+  if (!remove_claim() || taken_over) notify(ROCATTACH_EVENT_EXEC);
   return 0;
 }

@@ -116,6 +116,15 @@ absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
   return ticks;
 }
 
+ProcessId IdentityOf(pid_t pid) {
+  return {pid, ReadStartTicks(pid).value_or(0)};
+}
+
+bool Lives(const ProcessId& process) {
+  const auto ticks = ReadStartTicks(process.pid);
+  return ticks.ok() && *ticks == process.start_ticks;
+}
+
 absl::StatusOr<std::string> ReadExecutable(pid_t pid) {
   ASSIGN_OR_RETURN(std::string path, ReadLink(ProcPath(LivingThread(pid), "exe")));
   return std::string(absl::StripSuffix(path, " (deleted)"));

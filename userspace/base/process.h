@@ -55,6 +55,11 @@ struct ProcessInfo {
 // Start time of `pid` in clock ticks since boot.
 absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid);
 
+// The process that has this ID now; start_ticks is 0 if none has.
+ProcessId IdentityOf(pid_t pid);
+// True if the process has not ended, or waits for its parent (a zombie).
+bool Lives(const ProcessId& process);
+
 // ProcessId::start_ticks in `stat`, the contents of /proc/PID/stat. INVALID_ARGUMENT if
 // it has none.
 absl::StatusOr<uint64_t> StartTicksIn(absl::string_view stat);

@@ -51,9 +51,9 @@ void AttachConsole::SetSessionAnswers(uint64_t answers) {
   session_answers_ = answers;
 }
 
-void AttachConsole::Expect(const std::vector<pid_t>& pids) {
+void AttachConsole::Expect(const std::vector<ProcessId>& processes) {
   absl::MutexLock lock(&mutex_);
-  for (pid_t pid : pids) results_[pid];
+  for (const ProcessId& process : processes) results_[process.pid];
 }
 
 void AttachConsole::ReportFailure(const absl::Status& why) {

@@ -49,7 +49,7 @@ class AttachConsole : public WatcherObserver {
   // Reports a process that is known not to be attachable before anything starts.
   void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
   // Sets the processes to be attached to: "ready" waits for a verdict on each.
-  void Expect(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Expect(const std::vector<ProcessId>& processes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reports that the recording could not start, so nothing was attached to.
   void ReportFailure(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   // Sets the number of processes that have answered whether they do what the session

@@ -146,31 +146,33 @@ absl::StatusOr<std::unique_ptr<Watcher>> StartWatcher(const WatchArguments& watc
 
 // Returns the processes that can be attached to, and reports the others to the console.
 // `*kept`: a process keeps the thread that checks it waiting; that thread cannot end.
-std::vector<pid_t> Attachable(const RecordingRequest& run, AttachConsole* console,
-                              bool* kept) {
+std::vector<ProcessId> Attachable(const RecordingRequest& run, AttachConsole* console,
+                                  bool* kept) {
   struct Answers {
     absl::Mutex mutex;
-    std::map<pid_t, absl::Status> of ABSL_GUARDED_BY(mutex);
+    std::map<pid_t, std::pair<ProcessId, absl::Status>> of ABSL_GUARDED_BY(mutex);
   };
   const auto answers = std::make_shared<Answers>();
   UserThreads threads("rocattach-check", /*most_per_user=*/2);
   const std::set<pid_t> unread =
       ReadProcesses(&threads, kCheckPatience, run.pids,
                     [answers, wait = run.wait, children = run.children](pid_t pid) {
+                      const ProcessId process = IdentityOf(pid);
                       absl::Status status = CheckAttachable(pid, wait, children);
                       absl::MutexLock lock(&answers->mutex);
-                      answers->of[pid] = std::move(status);
+                      answers->of[pid] = {process, std::move(status)};
                     });
   *kept = !unread.empty();
-  std::set<pid_t> wanted;
+  std::set<ProcessId> wanted;
   absl::MutexLock lock(&answers->mutex);
   for (pid_t pid : run.pids) {
+    const auto& [process, checked] = answers->of[pid];
     const absl::Status status =
-        unread.contains(pid) ? KeepsReadersWaiting(pid) : answers->of[pid];
+        unread.contains(pid) ? KeepsReadersWaiting(pid) : checked;
     if (!status.ok()) {
       console->Refuse(pid, status);
     } else {
-      wanted.insert(pid);
+      wanted.insert(process);
     }
   }
   return {wanted.begin(), wanted.end()};

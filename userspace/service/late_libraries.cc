@@ -65,11 +65,12 @@ LateLibraries::LateLibraries(
     : events_(MmapEvents::Open()),
       probe_(probe),
       sweepers_("rwa-sweep", kReadersPerUser),
-      expected_({.has_window = [probe](pid_t pid) { return probe->HasWindow(pid); },
-                 .read_start = ReadRuntimeStart,
-                 .read_start_ticks = ReadStartTicks,
-                 .now_msec = [] { return ClockNs(CLOCK_MONOTONIC) / 1'000'000; },
-                 .on_missed = std::move(on_missed)}) {}
+      expected_(
+          {.has_window = [probe](const ProcessId& p) { return probe->HasWindow(p); },
+           .read_start = ReadRuntimeStart,
+           .lives = Lives,
+           .now_msec = [] { return ClockNs(CLOCK_MONOTONIC) / 1'000'000; },
+           .on_missed = std::move(on_missed)}) {}
 
 absl::Status LateLibraries::Start(LateLibrariesOptions options,
                                   ProbedLibraries* libraries) {
@@ -115,11 +116,6 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
       LibraryDiscovery::Start(std::move(discovery), *std::move(events_), &expected_));
   counting_ = discovery_.get();
   return absl::OkStatus();
-}
-
-void LateLibraries::OnWindow(const rocattach_event& event) {
-  expected_.OnWindow(
-      ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns));
 }
 
 void LateLibraries::Forget(const std::vector<uint64_t>& cookies) {

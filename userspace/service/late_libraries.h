@@ -45,10 +45,8 @@ class LateLibraries {
 
   // `libraries` must outlive it.
   absl::Status Start(LateLibrariesOptions options, ProbedLibraries* libraries);
-  // Called when a window was seen.
-  void OnWindow(const rocattach_event& event);
-  // Called when a process is known to have no window.
-  void OnPassed(const ProcessId& process) { expected_.OnWindow(process); }
+  // Called when a window was seen, or is known not to come.
+  void OnWindow(const ProcessId& process) { expected_.OnWindow(process); }
   // See ExpectedWindows.
   bool OnDriverUse(const ProcessId& process) { return expected_.OnDriverUse(process); }
   // Forgets probes that are not in place any more.

@@ -20,8 +20,8 @@ std::unique_ptr<ListenerSession> NewSession(pid_t pid) {
 
 }  // namespace
 
-absl::StatusOr<pid_t> ListenerEntries::FindThread(pid_t pid) {
-  auto session = NewSession(pid);
+absl::StatusOr<pid_t> ListenerEntries::FindThread(const ProcessId& process) {
+  auto session = NewSession(process.pid);
   const std::optional<ToolFailure> failure = session->Prepare();
   if (failure.has_value() && failure->reason == "no-listener") {
     return absl::NotFoundError(failure->detail);
@@ -29,23 +29,26 @@ absl::StatusOr<pid_t> ListenerEntries::FindThread(pid_t pid) {
   if (failure.has_value()) return absl::FailedPreconditionError(failure->detail);
   if (session->sdk_is_loaded()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("process ", pid,
+        absl::StrCat("process ", process.pid,
                      " has loaded rocprofiler-sdk already, for another tool, and that "
                      "attaches no second one"));
   }
+  // While a process lives, no other process has its ID.
+  if (!Lives(process)) return absl::NotFoundError("the process has ended");
   const pid_t thread = session->listener();
   absl::MutexLock lock(&mutex_);
-  sessions_[pid] = std::move(session);
+  sessions_[process] = std::move(session);
   return thread;
 }
 
-absl::Status ListenerEntries::Enter(pid_t pid, const std::string& library) {
+absl::Status ListenerEntries::Enter(const ProcessId& process,
+                                    const std::string& library) {
   if (ending_ns_ != 0) return absl::CancelledError("the recording has ended");
   std::shared_ptr<ListenerSession> session;
   {
     absl::MutexLock lock(&mutex_);
-    std::shared_ptr<ListenerSession>& known = sessions_[pid];
-    if (known == nullptr) known = NewSession(pid);
+    std::shared_ptr<ListenerSession>& known = sessions_[process];
+    if (known == nullptr) known = NewSession(process.pid);
     session = known;
   }
   session->set_tools_are_loaded();
@@ -55,29 +58,29 @@ absl::Status ListenerEntries::Enter(pid_t pid, const std::string& library) {
   });
   if (!failure.has_value()) {
     absl::MutexLock lock(&mutex_);
-    entered_[pid] = std::move(session);
-    sessions_.erase(pid);
+    entered_[process] = std::move(session);
+    sessions_.erase(process);
     return absl::OkStatus();
   }
   if (failure->reason == "listener-busy") {
     return absl::UnavailableError(failure->detail);
   }
-  Forget(pid);
+  Forget(process);
   return absl::FailedPreconditionError(failure->detail);
 }
 
-void ListenerEntries::Forget(pid_t pid) {
+void ListenerEntries::Forget(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  sessions_.erase(pid);
+  sessions_.erase(process);
 }
 
-void ListenerEntries::BeginDetach(const std::function<void(pid_t)>& before) {
+void ListenerEntries::BeginDetach(const std::function<void(const ProcessId&)>& before) {
   uint64_t not_yet = 0;
   ending_ns_.compare_exchange_strong(not_yet, BootNs());
   absl::MutexLock lock(&mutex_);
-  for (auto& [pid, session] : entered_) {
-    leaving_.emplace_back([pid = pid, session = std::move(session), before] {
-      if (before != nullptr) before(pid);
+  for (auto& [process, session] : entered_) {
+    leaving_.emplace_back([process = process, session = std::move(session), before] {
+      if (before != nullptr) before(process);
       (void)session->Detach();
     });
   }

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "userspace/base/process.h"
 #include "userspace/listener/listener_session.h"
 #include "userspace/watch/windows/sdk_entry.h"
 
@@ -28,15 +29,16 @@ class ListenerEntries : public SdkEntry {
   ListenerEntries() = default;
   ~ListenerEntries() override { DetachAll(); }
 
-  absl::StatusOr<pid_t> FindThread(pid_t pid) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void Forget(pid_t pid) override ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Enter(pid_t pid, const std::string& library) override
+  absl::StatusOr<pid_t> FindThread(const ProcessId& process) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Forget(const ProcessId& process) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Enter(const ProcessId& process, const std::string& library) override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Begins to end the sessions, each on a thread of its own, which first runs `before`
   // (may be null). From then on no session begins, and one that is just beginning is
   // not waited for much longer. Does not wait.
-  void BeginDetach(const std::function<void(pid_t)>& before)
+  void BeginDetach(const std::function<void(const ProcessId&)>& before)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends all sessions. When this returns, the rings contain what the SDK still had to
   // deliver, for processes that answered in time. After the last call of SdkEntry.
@@ -46,8 +48,10 @@ class ListenerEntries : public SdkEntry {
   std::atomic<uint64_t> ending_ns_ = 0;  // when the end began; 0: it has not begun
   absl::Mutex mutex_;
   // The sessions of processes that may be entered.
-  std::map<pid_t, std::shared_ptr<ListenerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
-  std::map<pid_t, std::shared_ptr<ListenerSession>> entered_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, std::shared_ptr<ListenerSession>> sessions_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, std::shared_ptr<ListenerSession>> entered_
+      ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -105,9 +105,9 @@ absl::Status Watcher::LoadProbe() {
   if (o.only_cgroup.has_value()) probe.only_cgroup = o.only_cgroup->id();
   probe.only_followed = o.wait_for_start || o.follow_children;
   ASSIGN_OR_RETURN(probe_, KernelProbe::Load(probe));
-  running_attaches_ = MakeRunningAttaches();
-  RETURN_IF_ERROR(running_attaches_->changed().status());
-  if (probe.only_followed) RETURN_IF_ERROR(running_attaches_->Follow(&o.running));
+  late_attaches_ = MakeLateAttaches();
+  RETURN_IF_ERROR(late_attaches_->changed().status());
+  if (probe.only_followed) RETURN_IF_ERROR(late_attaches_->Follow(&o.running));
   if (probe.hold) {
     ASSIGN_OR_RETURN(stop_guard_,
                      StopGuard::Start(std::clamp(o.hold_timeout_msec / 4, 5u, 50u)));
@@ -152,7 +152,7 @@ absl::Status Watcher::StartRecorder() {
   if (Attaches()) {
     recorder.on_not_entered = [this](ProcessId process) {
       probe_->CloseWindow(process);
-      running_attaches_->Retry(process);
+      late_attaches_->Retry(process);
     };
     stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = stub_remover_.get();
@@ -161,7 +161,7 @@ absl::Status Watcher::StartRecorder() {
   if (metrics_ != nullptr) recorder.meters = metrics_->meters();
   RecorderObservers observers = {history_.get()};
   if (observer_ != nullptr) observers.push_back(observer_);
-  observers.push_back(running_attaches_.get());
+  observers.push_back(late_attaches_.get());
   ASSIGN_OR_RETURN(recorder_,
                    Recorder::Start(std::move(recorder), std::move(observers)));
   return absl::OkStatus();
@@ -170,7 +170,7 @@ absl::Status Watcher::StartRecorder() {
 absl::Status Watcher::StartSessions() {
   if (sessions_ != nullptr) {
     sessions_->SetRecorder(recorder_.get());
-    sessions_->SetOnServed([this] { running_attaches_->changed().Signal(); });
+    sessions_->SetOnServed([this] { late_attaches_->changed().Signal(); });
     if (!options_.session.filters.empty()) {
       ASSIGN_OR_RETURN(own_session_,
                        OwnSession::Start(options_.session, sessions_.get()));
@@ -189,7 +189,7 @@ absl::Status Watcher::StartServer() {
   }
   server_ =
       std::make_unique<WindowServer>(probe_.get(), recorder_.get(), ServerOptions());
-  running_attaches_->Start(server_.get(), libraries_->known());
+  late_attaches_->Start(server_.get(), libraries_->known());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
   RETURN_IF_ERROR(server_->Start());
@@ -199,7 +199,7 @@ absl::Status Watcher::StartServer() {
 
 bool Watcher::IsWanted(pid_t pid) const {
   return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
-         (!running_attaches_->follows() || running_attaches_->IsFollowed(pid)) &&
+         (!late_attaches_->follows() || late_attaches_->IsFollowed(pid)) &&
          server_->MayAllow(pid);
 }
 
@@ -220,7 +220,7 @@ absl::Status Watcher::WatchTranslated() {
 }
 
 void Watcher::PassTranslated(const TranslatedProcess& process) {
-  late_libraries_->OnPassed(process.id);
+  late_libraries_->OnWindow(process.id);
   if (!IsWanted(process.id.pid)) return;
   std::string detail = process.how;
   if (!process.restored.ok()) {
@@ -246,7 +246,7 @@ absl::Status Watcher::WatchNew() {
   };
   if (Attaches() && options_.best_hold_mode != HoldMode::kNone) {
     late.enter_late = [this](const ProcessId& process) {
-      running_attaches_->Enter(process);
+      late_attaches_->Enter(process);
     };
   }
   DriverProcessScan::Options scan;
@@ -316,84 +316,81 @@ void Watcher::TrackWorkloads() {
   workloads_ = std::make_unique<WorkloadTracking>(std::move(options));
 }
 
-std::unique_ptr<RunningAttaches> Watcher::MakeRunningAttaches() {
-  RunningAttaches::Options running;
-  running.wait_for_start = options_.wait_for_start;
-  running.wait_timeout_msec = options_.wait_timeout_msec;
-  running.follow_children = options_.follow_children;
-  running.idle_patience_msec = options_.idle_patience_msec;
-  running.use_listeners = Attaches();
-  running.wanted = [this](pid_t pid) {
+std::unique_ptr<LateAttaches> Watcher::MakeLateAttaches() {
+  LateAttaches::Options late;
+  late.wait_for_start = options_.wait_for_start;
+  late.wait_timeout_msec = options_.wait_timeout_msec;
+  late.follow_children = options_.follow_children;
+  late.idle_patience_msec = options_.idle_patience_msec;
+  late.use_listeners = Attaches();
+  late.wanted = [this](const ProcessId& process) {
     const auto& named = options_.running;
-    return std::find(named.begin(), named.end(), pid) != named.end() ||
-           server_->Allows(pid);
+    return std::find(named.begin(), named.end(), process) != named.end() ||
+           server_->Allows(process.pid);
   };
-  running.on_loaded = [this](pid_t pid) {
-    (void)libraries_->ProbeMappedBy(pid, probe_.get());
+  late.on_loaded = [this](const ProcessId& process) {
+    (void)libraries_->ProbeMappedBy(process.pid, probe_.get());
   };
-  return std::make_unique<RunningAttaches>(probe_.get(), history_.get(), observer_,
-                                           std::move(running));
+  return std::make_unique<LateAttaches>(probe_.get(), history_.get(), observer_,
+                                        std::move(late));
 }
 
 bool Watcher::IsInScope(pid_t pid) const {
   return !options_.only_cgroup.has_value() || options_.only_cgroup->Contains(pid);
 }
 
-std::vector<pid_t> Watcher::RunningProcesses() const {
-  std::set<pid_t> pids(options_.running.begin(), options_.running.end());
+std::vector<ProcessId> Watcher::RunningProcesses() const {
+  std::set<ProcessId> running(options_.running.begin(), options_.running.end());
   if (options_.all_running) {
     for (const LibraryCopy& copy : libraries_->scan().copies) {
       for (pid_t pid : copy.mapped_by) {
         // If only its arguments decide, they are read later by a thread of its user,
         // because they are in its memory.
         if (pid != getpid() && IsInScope(pid) && server_->MayAllow(pid)) {
-          pids.insert(pid);
+          running.insert(IdentityOf(pid));
         }
       }
     }
   }
-  return {pids.begin(), pids.end()};
+  return {running.begin(), running.end()};
 }
 
 void Watcher::AttachToRunning() {
-  const std::vector<pid_t> pids = RunningProcesses();
-  if (pids.empty() && options_.running.empty()) return;
-  running_attaches_->Attach(pids);
+  const std::vector<ProcessId> running = RunningProcesses();
+  if (!running.empty()) late_attaches_->Attach(running);
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
   WindowServerOptions server;
   if (SessionService* sessions = sessions_.get()) {
-    server.needs_sdk = [sessions, always = options_.always_sdk] {
+    server.attacher.needs_sdk = [sessions, always = options_.always_sdk] {
       return always || sessions->needs_sdk();
     };
-    server.sdk_search = options_.sdk_search;
+    server.attacher.sdk_search = options_.sdk_search;
   }
   server.on_late_window = [this](const rocattach_event& event, bool served) {
-    running_attaches_->OnLateWindow(event, served);
+    late_attaches_->OnLateWindow(event, served);
   };
-  server.on_window = [this](const rocattach_event& event) {
-    const auto pid = static_cast<pid_t>(event.pid);
-    if (late_libraries_ != nullptr) late_libraries_->OnWindow(event);
-    running_attaches_->OnWindow(pid);
-    if (workloads_ != nullptr) {
-      workloads_->Request(ProcessId::StartedAt(pid, event.start_ns), event.cgroup_id);
-    }
+  server.attacher.on_window = [this](const rocattach_event& event) {
+    const ProcessId process = ProcessIdOf(event);
+    if (late_libraries_ != nullptr) late_libraries_->OnWindow(process);
+    late_attaches_->OnWindow(process);
+    if (workloads_ != nullptr) workloads_->Request(process, event.cgroup_id);
   };
-  if (running_attaches_->follows() || options_.only_cgroup.has_value()) {
+  if (late_attaches_->follows() || options_.only_cgroup.has_value()) {
     server.wanted = [this](pid_t pid) {
       return IsInScope(pid) &&
-             (!running_attaches_->follows() || running_attaches_->IsFollowed(pid));
+             (!late_attaches_->follows() || late_attaches_->IsFollowed(pid));
     };
   }
   server.watch_new = options_.watch_new;
   server.policy.rules = options_.policy;
-  server.stub_remover = stub_remover_.get();
+  server.attacher.stub_remover = stub_remover_.get();
   server.crash_breaker = options_.crash_breaker && !options_.only_own_command;
   server.policy.attach = options_.attach;
   server.policy.dry_run = options_.dry_run;
   server.policy.hold = options_.best_hold_mode != HoldMode::kNone;
-  server.hold_timeout_msec = options_.hold_timeout_msec;
+  server.attacher.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
   server.policy.budget = options_.budget;
   server.policy.full = [recorder = recorder_.get(), most = options_.budget.processes] {
@@ -408,33 +405,34 @@ WindowServerOptions Watcher::ServerOptions() const {
     }
     return std::string();
   };
-  server.collector.config = CollectorConfigOf(options_);
-  server.collector.memory_bytes = CollectorMemoryBytes(server.collector.config);
+  server.attacher.collector.config = CollectorConfigOf(options_);
+  server.attacher.collector.memory_bytes =
+      CollectorMemoryBytes(server.attacher.collector.config);
   if (collector_ != nullptr) {
     const CollectorFile::Choice* copy = collector_->copy();
-    server.collector.file = copy != nullptr ? *copy : collector_->original();
-    if (copy != nullptr) server.collector.other_file = collector_->original();
-    server.collector.descriptor = collector_->sent_fd();
+    server.attacher.collector.file = copy != nullptr ? *copy : collector_->original();
+    if (copy != nullptr) server.attacher.collector.other_file = collector_->original();
+    server.attacher.collector.descriptor = collector_->sent_fd();
   }
-  server.libraries = libraries_->known();
+  server.attacher.libraries = libraries_->known();
   return server;
 }
 
 Watcher::~Watcher() {
   if (driver_scan_ != nullptr) driver_scan_->Stop();
-  StopRunningAttaches();
+  StopLateAttaches();
   StopWatching();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
 }
 
-void Watcher::StopRunningAttaches() {
-  if (running_attaches_ == nullptr) return;
+void Watcher::StopLateAttaches() {
+  if (late_attaches_ == nullptr) return;
   // An attach that has begun waits for its process to call the runtime.
   const auto patience =
       kStopPatience / 2 + absl::Milliseconds(options_.idle_patience_msec);
-  if (!running_attaches_->Stop(patience)) has_kept_threads_ = true;
+  if (!late_attaches_->Stop(patience)) has_kept_threads_ = true;
 }
 
 // Destroys nothing that blocked threads use, see HasKeptThreads().
@@ -454,7 +452,7 @@ void Watcher::StopWatching() {
 
 size_t Watcher::KeptThreads() const {
   const absl::Duration than = absl::Milliseconds(2 * options_.hold_timeout_msec);
-  return server_->KeptThreads() + running_attaches_->KeptThreads(than);
+  return server_->KeptThreads() + late_attaches_->KeptThreads(than);
 }
 
 absl::Status Watcher::ArmCollector() {
@@ -490,18 +488,18 @@ void Watcher::RemoveWrittenProbes() {
 
 uint64_t Watcher::SessionAnswers() {
   if (own_session_ == nullptr) return UINT64_MAX;
-  return own_session_->Answers(running_attaches_->settled(), recorder_->Totals());
+  return own_session_->Answers(late_attaches_->settled(), recorder_->Totals());
 }
 
 uint64_t Watcher::DurationBegan(uint64_t now_ns) {
   const uint64_t first_ns =
-      options_.duration_from_attach ? running_attaches_->first_attach_ns() : 0;
+      options_.duration_from_attach ? late_attaches_->first_attach_ns() : 0;
   return duration_.BeganNs(now_ns, first_ns, ReadyForDuration());
 }
 
 bool Watcher::ReadyForDuration() {
   if (!options_.duration_from_attach) return true;
-  if (!running_attaches_->settled()) return false;
+  if (!late_attaches_->settled()) return false;
   const uint64_t attached = recorder_->Totals().attached;
   if (SessionAnswers() < attached) return false;
   return !options_.wait_for_start || attached > 0;
@@ -510,12 +508,10 @@ bool Watcher::ReadyForDuration() {
 void Watcher::EndRecording() {
   recorder_->EndRecording();
   // Detaches from each process when its session is over, whatever others answer.
-  running_attaches_->BeginDetachListeners(
-      [targets = sessions_ == nullptr ? nullptr : sessions_->targets()](pid_t pid) {
-        if (targets == nullptr) return;
-        if (const auto target = targets->FindTarget(pid); target.ok()) {
-          (void)targets->Settle(*target);
-        }
+  late_attaches_->BeginDetachListeners(
+      [targets = sessions_ == nullptr ? nullptr : sessions_->targets()](
+          const ProcessId& process) {
+        if (targets != nullptr) (void)targets->Settle(process);
       });
 }
 
@@ -549,11 +545,11 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   RunLoop::Events events;
   events.on_tick = [this, &on_tick] {
     if (on_tick) on_tick();
-    running_attaches_->Poll();
+    late_attaches_->Poll();
   };
-  events.awaits_processes = [this] { return running_attaches_->waits(); };
+  events.awaits_processes = [this] { return late_attaches_->waits(); };
   events.duration_began = [this](uint64_t now_ns) { return DurationBegan(now_ns); };
-  events.changed = &running_attaches_->changed();
+  events.changed = &late_attaches_->changed();
   events.watched_fd = libraries_->fd();
   events.on_watched = [this] { RemoveWrittenProbes(); };
   RunResult result;
@@ -569,14 +565,14 @@ void Watcher::Finish(RunResult* result) {
   recorder_->MarkRunOver();
   if (driver_scan_ != nullptr) driver_scan_->Stop();
   // In this order, so that nothing that was begun fails because the run is over.
-  StopRunningAttaches();
+  StopLateAttaches();
   probe_->SetPaused(true);
   AwaitVerdicts();
   StopWatching();
   if (late_libraries_ != nullptr) result->missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) sessions_->Close();
   // What rocprofiler-sdk delivers at the detach has to be recorded too.
-  running_attaches_->DetachListeners();
+  late_attaches_->DetachListeners();
   if (metrics_ != nullptr) metrics_->Close();
   result->kernel = probe_->ReadStats();
   result->refusals = probe_->ReadRefusals();

@@ -18,13 +18,13 @@
 #include "userspace/record/output/rotation_options.h"
 #include "userspace/record/recorder.h"
 #include "userspace/service/driver_process_scan.h"
+#include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/own_session.h"
 #include "userspace/service/probed_libraries.h"
 #include "userspace/service/process_history.h"
 #include "userspace/service/run_duration.h"
 #include "userspace/service/run_loop.h"
-#include "userspace/service/running_attaches.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
 #include "userspace/service/watcher_observer.h"
@@ -80,13 +80,13 @@ class Watcher {
   RunTotals Totals() const { return recorder_->Totals(); }
   // The running processes to which the service attaches; with follow_children, their
   // descendants as well.
-  const std::vector<pid_t>& running() const { return options_.running; }
+  const std::vector<ProcessId>& running() const { return options_.running; }
   // Number of processes that have answered whether they do what the session of the
   // options requests. UINT64_MAX without such a session, or if they take too long. To
   // be called on the thread of Run().
   uint64_t SessionAnswers();
   // True if a process that can have a window lives (follow_children, wait_for_start).
-  bool FollowsAny() const { return running_attaches_->FollowsAny(); }
+  bool FollowsAny() const { return late_attaches_->FollowsAny(); }
   // The address at which metrics are served; empty: none.
   std::string metrics_address() const {
     return metrics_ == nullptr ? "" : metrics_->address();
@@ -145,10 +145,10 @@ class Watcher {
   // True if the process is in the requested control group, or if none was requested.
   bool IsInScope(pid_t pid) const;
   // The processes that are to be attached to.
-  std::vector<pid_t> RunningProcesses() const;
+  std::vector<ProcessId> RunningProcesses() const;
   // Begins to attach to RunningProcesses().
   void AttachToRunning();
-  std::unique_ptr<RunningAttaches> MakeRunningAttaches();
+  std::unique_ptr<LateAttaches> MakeLateAttaches();
   // When the requested duration began; 0: not yet.
   uint64_t DurationBegan(uint64_t now_ns);
   bool ReadyForDuration();
@@ -161,7 +161,7 @@ class Watcher {
   // of the result.
   void Finish(RunResult* result);
   // Stop the threads that enter and read processes, without waiting for long.
-  void StopRunningAttaches();
+  void StopLateAttaches();
   void StopWatching();
   // Number of threads that processes block.
   size_t KeptThreads() const;
@@ -177,7 +177,7 @@ class Watcher {
   std::unique_ptr<TranslatedProcesses> translated_;  // null without watch_new
   std::unique_ptr<KernelProbe> probe_;
   // Outlives the sessions, the recorder and the server, which notify it.
-  std::unique_ptr<RunningAttaches> running_attaches_;
+  std::unique_ptr<LateAttaches> late_attaches_;
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder

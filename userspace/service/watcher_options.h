@@ -42,7 +42,7 @@ struct WatcherOptions {
   // only_own_command.
   bool crash_breaker = true;
   // Late attach: to these processes, and to all that use the runtime already.
-  std::vector<pid_t> running;
+  std::vector<ProcessId> running;
   bool all_running = false;
   // True if processes that start later have windows.
   bool watch_new = true;

@@ -1,5 +1,7 @@
 // Kernels that lack a feature.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "injector/process/thread_status.h"
 #include "tests/integration/watch/harness.h"
+#include "userspace/base/process.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/late/runtime_start.h"
 #include "userspace/watch/windows/kernel_probe.h"
@@ -87,7 +90,7 @@ TEST(KernelTest, WithoutYieldingHoldModeSignalIsUsed) {
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));
 
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kCallStops));
-  EXPECT_NE((*probe)->AwaitCall(getpid()), nullptr);
+  EXPECT_NE((*probe)->AwaitCall(IdentityOf(getpid())), nullptr);
 
   auto none = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kSignalHold});
   EXPECT_FALSE(none.ok());
@@ -102,7 +105,29 @@ TEST(KernelTest, WithoutAtomicsTheSecondProgramsAreUsed) {
   EXPECT_TRUE(Misses(**probe, KernelFeature::kYieldingHold));
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kCallStops));
-  EXPECT_NE((*probe)->AwaitCall(getpid()), nullptr);
+  EXPECT_NE((*probe)->AwaitCall(IdentityOf(getpid())), nullptr);
+}
+
+// Months of processes that end while they are being entered must not use up the places.
+TEST(KernelTest, AProcessThatEndsLeavesNoExpectedReportBehind) {
+  SKIP_WITHOUT_PRIVILEGES();
+  constexpr pid_t kNobody = 5'000'000;  // above the kernel's limit
+  auto probe = LoadWithout({});
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  pid_t places = 0;
+  while ((*probe)->ExpectReport({kNobody + places, 0}, 7).ok()) ++places;
+  EXPECT_GE(places, 4000);
+  (*probe)->ForgetReport({kNobody, 0});
+  for (const uint64_t window : {7u, 0u, 7u}) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      for (;;) pause();
+    }
+    ASSERT_GT(pid, 0);
+    EXPECT_TRUE((*probe)->ExpectReport(IdentityOf(pid), window).ok()) << window;
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
 }
 
 // Collects the verdicts.
@@ -140,7 +165,7 @@ v1::WindowEvent EnterBusyProcess(
   Verdicts verdicts;
   options.attach = true;
   options.watch_new = false;
-  options.running = {target.pid()};
+  options.running = {IdentityOf(target.pid())};
   options.collector_path = CollectorPath();
   options.output_directory = directory.path();
   options.duration_msec = 1;

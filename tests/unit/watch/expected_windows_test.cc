@@ -18,16 +18,21 @@ class ExpectedWindowsTest : public testing::Test {
 
   ExpectedWindows Make() {
     return ExpectedWindows(
-        {.has_window = [this](pid_t pid) { return windows_.count(pid) > 0; },
+        {.has_window = [this](const ProcessId& p) { return windows_.contains(p.pid); },
          .read_start = [this](pid_t pid) -> absl::StatusOr<RuntimeStart> {
            if (ticks_.count(pid) == 0) return absl::NotFoundError("gone");
            return start_;
          },
-         .read_start_ticks = [this](pid_t pid) -> absl::StatusOr<uint64_t> {
-           if (ticks_.count(pid) == 0) return absl::NotFoundError("gone");
-           return ticks_[pid];
-         },
+         .lives =
+             [this](const ProcessId& p) {
+               return p.start_ticks != 0 && Now(p.pid) == p;
+             },
          .now_msec = [this] { return now_; }});
+  }
+  // The process that has this ID now.
+  ProcessId Now(pid_t pid = kPid) const {
+    const auto found = ticks_.find(pid);
+    return {pid, found == ticks_.end() ? 0 : found->second};
   }
   static uint64_t Sum(const MissedWindows& missed) {
     uint64_t sum = 0;
@@ -36,10 +41,8 @@ class ExpectedWindowsTest : public testing::Test {
   }
   static std::vector<ProcessId> Poll(ExpectedWindows* expected) {
     std::vector<ProcessId> late;
-    for (pid_t pid : expected->Open()) {
-      if (const auto process = expected->Poll(pid); process.has_value()) {
-        late.push_back(*process);
-      }
+    for (const ProcessId& process : expected->Open()) {
+      if (expected->Poll(process)) late.push_back(process);
     }
     return late;
   }
@@ -62,7 +65,7 @@ class ExpectedWindowsTest : public testing::Test {
 
 TEST_F(ExpectedWindowsTest, AWindowThatIsSeenIsNotMissed) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
+  expected.Add(Now());
   expected.OnWindow({kPid, 100});
   EXPECT_TRUE(expected.empty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
@@ -70,9 +73,10 @@ TEST_F(ExpectedWindowsTest, AWindowThatIsSeenIsNotMissed) {
 
 TEST_F(ExpectedWindowsTest, AFileThatIsNotARuntimeHasNoWindow) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
   ticks_.clear();
-  expected.Dismiss(kPid);
+  expected.Dismiss(process);
   EXPECT_TRUE(expected.empty());
   Settle(&expected);
   EXPECT_EQ(Sum(expected.missed()), 0u);
@@ -82,24 +86,25 @@ TEST_F(ExpectedWindowsTest, AFileThatIsNotARuntimeHasNoWindow) {
 TEST_F(ExpectedWindowsTest, AWindowThatCameFirstCounts) {
   ExpectedWindows expected = Make();
   expected.OnWindow({kPid, 100});
-  expected.Add(kPid);
+  expected.Add(Now());
   EXPECT_TRUE(expected.empty());
 }
 
 TEST_F(ExpectedWindowsTest, AWindowOfAnotherProcessWithTheNumberDoesNotCount) {
   ExpectedWindows expected = Make();
   expected.OnWindow({kPid, 99});
-  expected.Add(kPid);
+  expected.Add(Now());
   expected.OnWindow({kPid, 101});
   EXPECT_FALSE(expected.empty());
 }
 
 TEST_F(ExpectedWindowsTest, ARuntimeThatStartsAfterTheProbeMissesNothing) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
   EXPECT_THAT(Poll(&expected), IsEmpty());
   EXPECT_FALSE(expected.empty()) << "it may start before the probe";
-  expected.OnProbed(kPid);
+  expected.OnProbed(process);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
@@ -107,8 +112,9 @@ TEST_F(ExpectedWindowsTest, ARuntimeThatStartsAfterTheProbeMissesNothing) {
 TEST_F(ExpectedWindowsTest, ARuntimeThatWasFasterIsEnteredLateAndCounted) {
   start_ = RuntimeStart::kStarted;
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
-  expected.OnProbed(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
+  expected.OnProbed(process);
   EXPECT_THAT(Settle(&expected), ElementsAre(ProcessId{kPid, 100}));
   EXPECT_EQ(expected.missed()[MissReason::kLate], 1u);
   EXPECT_EQ(Sum(expected.missed()), 1u);
@@ -118,8 +124,9 @@ TEST_F(ExpectedWindowsTest, AStartedRuntimeWithAWindowIsNotLate) {
   start_ = RuntimeStart::kStarted;
   windows_ = {kPid};
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
-  expected.OnProbed(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
+  expected.OnProbed(process);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(Sum(expected.missed()), 0u);
 }
@@ -138,10 +145,11 @@ TEST_F(ExpectedWindowsTest, AProcessThatOnlyTheDriverKnowsIsCountedOnce) {
 TEST_F(ExpectedWindowsTest, DriverUseIsIgnoredIfTheProcessIsAlreadyKnown) {
   ExpectedWindows expected = Make();
   // Its copy has just been mapped.
-  expected.Add(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
   EXPECT_FALSE(expected.OnDriverUse({kPid, 100}));
   // The process was missed for that reason.
-  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
+  expected.OnNotProbed(process, MissReason::kTooManyCopies);
   EXPECT_FALSE(expected.OnDriverUse({kPid, 100}));
   EXPECT_EQ(Sum(expected.missed()), 1u);
   // A process that had a window, and has executed another program since.
@@ -156,8 +164,9 @@ TEST_F(ExpectedWindowsTest, DriverUseIsIgnoredIfTheProcessIsAlreadyKnown) {
 TEST_F(ExpectedWindowsTest, AnUnknownStateIsWaitedFor) {
   start_ = RuntimeStart::kUnknown;
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
-  expected.OnProbed(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
+  expected.OnProbed(process);
   EXPECT_THAT(Poll(&expected), IsEmpty());
   now_ += 4900;
   EXPECT_THAT(Poll(&expected), IsEmpty());
@@ -170,8 +179,9 @@ TEST_F(ExpectedWindowsTest, AProcessThatEndsUnseenIsCounted) {
   for (const bool probed : {false, true}) {
     ticks_ = {{kPid, 100}};
     ExpectedWindows expected = Make();
-    expected.Add(kPid);
-    if (probed) expected.OnProbed(kPid);
+    const ProcessId process = Now();
+    expected.Add(process);
+    if (probed) expected.OnProbed(process);
     ticks_.clear();
     EXPECT_THAT(Settle(&expected), IsEmpty());
     EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
@@ -181,9 +191,10 @@ TEST_F(ExpectedWindowsTest, AProcessThatEndsUnseenIsCounted) {
 // Its number may have been reused.
 TEST_F(ExpectedWindowsTest, AProcessThatIsReplacedIsCounted) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
+  expected.Add(Now());
   ticks_[kPid] = 200;
-  expected.Add(kPid);
+  expected.Add(Now());
+  for (int i = 0; i < 3; ++i, now_ += 600) EXPECT_THAT(Poll(&expected), IsEmpty());
   EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
   EXPECT_FALSE(expected.empty());
 }
@@ -192,8 +203,9 @@ TEST_F(ExpectedWindowsTest, AProcessThatIsReplacedIsCounted) {
 TEST_F(ExpectedWindowsTest, AProcessThatIsGoneAtOnceIsCounted) {
   ticks_.clear();
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
-  expected.OnProbed(kPid);
+  const ProcessId process = Now();
+  expected.Add(process);
+  expected.OnProbed(process);
   EXPECT_THAT(Settle(&expected), IsEmpty());
   EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
 }
@@ -201,7 +213,7 @@ TEST_F(ExpectedWindowsTest, AProcessThatIsGoneAtOnceIsCounted) {
 // The event of its window may still be on the way.
 TEST_F(ExpectedWindowsTest, WindowEventAfterTheProcessEndedPreventsAMiss) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
+  expected.Add(Now());
   ticks_.clear();
   EXPECT_THAT(Poll(&expected), IsEmpty());
   expected.OnWindow({kPid, 100});
@@ -211,9 +223,10 @@ TEST_F(ExpectedWindowsTest, WindowEventAfterTheProcessEndedPreventsAMiss) {
 
 TEST_F(ExpectedWindowsTest, AProcessThatCannotBeProbedIsCountedByReason) {
   ExpectedWindows expected = Make();
-  expected.Add(kPid);
-  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
-  expected.OnNotProbed(kPid, MissReason::kTooManyCopies);
+  const ProcessId process = Now();
+  expected.Add(process);
+  expected.OnNotProbed(process, MissReason::kTooManyCopies);
+  expected.OnNotProbed(process, MissReason::kTooManyCopies);
   EXPECT_TRUE(expected.empty());
   EXPECT_EQ(expected.missed()[MissReason::kTooManyCopies], 1u);
 }
@@ -221,21 +234,21 @@ TEST_F(ExpectedWindowsTest, AProcessThatCannotBeProbedIsCountedByReason) {
 TEST_F(ExpectedWindowsTest, AProcessThatIsBeingReadIsNotReadAgain) {
   ticks_ = {{7, 100}, {8, 100}};
   ExpectedWindows expected = Make();
-  expected.Add(7);
-  expected.Add(8);
-  EXPECT_THAT(expected.Open(), ElementsAre(7, 8));
+  expected.Add(Now(7));
+  expected.Add(Now(8));
+  EXPECT_THAT(expected.Open(), ElementsAre(Now(7), Now(8)));
   EXPECT_THAT(expected.Open(), IsEmpty());
-  EXPECT_EQ(expected.Poll(7), std::nullopt);
-  EXPECT_THAT(expected.Open(), ElementsAre(7));
-  expected.Postpone(8);
-  EXPECT_THAT(expected.Open(), ElementsAre(8));
+  EXPECT_FALSE(expected.Poll(Now(7)));
+  EXPECT_THAT(expected.Open(), ElementsAre(Now(7)));
+  expected.Postpone(Now(8));
+  EXPECT_THAT(expected.Open(), ElementsAre(Now(8)));
 }
 
 TEST_F(ExpectedWindowsTest, TheEndOfTheServiceSettlesTheRest) {
   ticks_ = {{7, 100}, {8, 100}};
   ExpectedWindows expected = Make();
-  expected.Add(7);
-  expected.Add(8);
+  expected.Add(Now(7));
+  expected.Add(Now(8));
   EXPECT_THAT(Poll(&expected), IsEmpty());
   ticks_.erase(8);
   expected.Finish();

@@ -1,7 +1,6 @@
 #include "userspace/watch/windows/per_process.h"
 
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
 #include <memory>
 
@@ -19,15 +18,15 @@ TEST(PerProcessTest, ABusyServerKeepsItsProcessAndAnIdleOneServesTheNext) {
     ++made;
     return std::make_unique<Server>();
   });
-  Server& first = servers.Of(1);
+  Server& first = servers.Of({1, 7});
   first.busy = true;
-  Server& second = servers.Of(2);
+  Server& second = servers.Of({2, 7});
   EXPECT_NE(&first, &second);
-  EXPECT_EQ(&servers.Of(1), &first);
-  EXPECT_EQ(&servers.Of(2), &second) << "also while it is idle";
-  EXPECT_EQ(&servers.Of(3), &second);
+  EXPECT_EQ(&servers.Of({1, 7}), &first);
+  EXPECT_EQ(&servers.Of({2, 7}), &second) << "also while it is idle";
+  EXPECT_EQ(&servers.Of({3, 7}), &second);
   second.busy = true;
-  EXPECT_NE(&servers.Of(2), &second);
+  EXPECT_NE(&servers.Of({2, 7}), &second);
   EXPECT_EQ(made, 3);
   int seen = 0;
   servers.ForEach([&seen](const Server&) { ++seen; });
@@ -43,10 +42,10 @@ TEST(PerProcessTest, OnlyOneOfSeveralIdleServersIsKept) {
     int* const alive;
   };
   PerProcess<Counted> servers([&alive] { return std::make_unique<Counted>(&alive); });
-  for (pid_t pid = 1; pid <= 100; ++pid) servers.Of(pid).busy = true;
+  for (pid_t pid = 1; pid <= 100; ++pid) servers.Of({pid, 7}).busy = true;
   EXPECT_EQ(alive, 100);
-  for (pid_t pid = 1; pid <= 99; ++pid) servers.Of(pid).busy = false;
-  EXPECT_FALSE(servers.Of(101).busy);
+  for (pid_t pid = 1; pid <= 99; ++pid) servers.Of({pid, 7}).busy = false;
+  EXPECT_FALSE(servers.Of({101, 7}).busy);
   EXPECT_EQ(alive, 2) << "the busy one, and the one of the last process";
 }
 

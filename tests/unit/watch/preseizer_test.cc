@@ -65,7 +65,7 @@ TEST_F(PreseizerTest, AWindowIsRefusedWithoutALockThatOthersNeed) {
     preseizer_->Serve(WindowOf(kOtherProcess), {},
                       [&](const Window&) { served.Notify(); });
     testing_support::Await(served, "the other process's window");
-    preseizer_->Forget(static_cast<pid_t>(kOtherProcess));
+    preseizer_->Forget(ProcessIdOf(WindowOf(kOtherProcess).event));
     EXPECT_EQ(preseizer_->Kept(absl::Hours(1)), 0u);
     others_served.Notify();
   });

@@ -55,9 +55,9 @@ absl::Status SelectRunning(const std::vector<pid_t>& pids, WatchArguments* args)
       return absl::InvalidArgumentError(absl::StrCat(
           "-p ", pid, ": the process is not in the control group ", args->cgroup));
     }
-    args->named.push_back({pid, ReadStartTicks(pid).value_or(0)});
+    args->named.push_back(IdentityOf(pid));
   }
-  watcher.running = pids;
+  watcher.running = args->named;
   watcher.wait_for_start = true;
   return absl::OkStatus();
 }

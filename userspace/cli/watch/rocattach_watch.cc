@@ -72,9 +72,7 @@ bool AnyIsLeft(const WatchArguments& args) {
   const std::vector<ProcessId>& named = args.named;
   return named.empty() ||
          std::any_of(named.begin(), named.end(), [](const ProcessId& process) {
-           const auto ticks = ReadStartTicks(process.pid);
-           return ticks.ok() && *ticks == process.start_ticks &&
-                  CheckIsProcess(process.pid).ok();
+           return Lives(process) && CheckIsProcess(process.pid).ok();
          });
 }
 

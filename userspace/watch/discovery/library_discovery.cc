@@ -175,25 +175,27 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
   // The rest reads the process, and this thread serves all users.
   if (uid != 0 && !mapping_rate_.Allow(uid, BootNs())) {
     if (!LookLater(event.pid, uid, /*is_wanted=*/false)) {
-      expected_->Add(event.pid);
-      expected_->OnNotProbed(event.pid, MissReason::kNotProbed);
+      const ProcessId process = IdentityOf(event.pid);
+      expected_->Add(process);
+      expected_->OnNotProbed(process, MissReason::kNotProbed);
     }
     return;
   }
   if (!IsWanted(event.pid)) return;
+  const ProcessId process = IdentityOf(event.pid);
   // First, because the thread runs on meanwhile.
-  if (options_.hold) StartHold(event, uid, key);
-  expected_->Add(event.pid);
+  if (options_.hold) StartHold(process, event.tid, uid, key);
+  expected_->Add(process);
   absl::MutexLock lock(&mutex_);
   File& file = files_[key];
   if (file.armed) {
     // It was armed meanwhile.
-    expected_->OnProbed(event.pid);
+    expected_->OnProbed(process);
     return;
   }
   file.path = event.path;
   auto [loaders, is_new] = file.loaders.try_emplace(uid);
-  loaders->second.insert(event.pid);
+  loaders->second.insert(process);
   if (is_new && !probers_.Run(uid, [this, uid, key] { ArmFor(uid, key); })) {
     file.loaders.erase(loaders);
     if (file.loaders.empty()) files_.erase(key);
@@ -202,19 +204,18 @@ void LibraryDiscovery::OnMmap(const MmapEvent& event) {
   changed_.SignalAll();
 }
 
-void LibraryDiscovery::StartHold(const MmapEvent& event, uid_t uid,
+void LibraryDiscovery::StartHold(const ProcessId& process, pid_t tid, uid_t uid,
                                  const FileKey& file) {
   if (uid != 0 && !rate_.Allow(uid, BootNs())) return;
   const uint64_t deadline_ns =
       BootNs() + uint64_t{options_.hold_timeout_msec} * 1'000'000;
   absl::MutexLock lock(&mutex_);
   files_.try_emplace(file);  // not settled
-  const std::pair<pid_t, FileKey> hold(event.pid, file);
+  const std::pair<ProcessId, FileKey> hold(process, file);
   if (!holds_.insert(hold).second) return;
-  const auto task = [this, hold, tid = event.tid, deadline_ns] {
-    const auto& [pid, key] = hold;
+  const auto task = [this, hold, tid, deadline_ns] {
     TaskThread thread(kHoldPriority, "rwa-hold",
-                      [&, pid = pid, key = key] { Hold(pid, tid, key, deadline_ns); });
+                      [&] { Hold(hold.first, tid, hold.second, deadline_ns); });
     thread.join();
     absl::MutexLock end(&mutex_);
     holds_.erase(hold);
@@ -227,12 +228,13 @@ bool LibraryDiscovery::IsSettled(const FileKey& file) const {
   return found == files_.end() || found->second.armed;
 }
 
-void LibraryDiscovery::Hold(pid_t pid, pid_t tid, const FileKey& file,
+void LibraryDiscovery::Hold(const ProcessId& process, pid_t tid, const FileKey& file,
                             uint64_t deadline_ns) {
   Tracee tracee;
   // This may have waited for others of its user. A process that is traced already is
   // left alone, and so is one that has ended.
-  if (BootNs() >= deadline_ns || !tracee.Seize(pid, tid).ok()) return;
+  if (BootNs() >= deadline_ns || !tracee.Seize(process.pid, tid).ok()) return;
+  if (!Lives(process)) return;  // a later process has its ID
   if (!tracee.Interrupt().ok()) return;
   ++held_;
   bool settled = false, let_go = false;
@@ -253,24 +255,24 @@ LibraryDiscoveryOptions::Armed LibraryDiscovery::ArmThroughOne(uid_t uid,
                                                                const FileKey& key,
                                                                uint64_t* forgotten) {
   LibraryDiscoveryOptions::Armed armed;
-  std::set<pid_t> tried;
+  std::set<ProcessId> tried;
   std::string path;
   for (;;) {
     // A process may have ended before its mappings were read: another one leads to the
     // same file.
-    pid_t pid = 0;
+    ProcessId process;
     {
       absl::MutexLock lock(&mutex_);
       *forgotten = forgotten_;
       File& file = files_[key];
       path = file.path;
-      for (pid_t loader : file.loaders[uid]) {
-        if (tried.count(loader) == 0) pid = loader;
+      for (const ProcessId& loader : file.loaders[uid]) {
+        if (!tried.contains(loader)) process = loader;
       }
     }
-    if (pid == 0) break;
-    tried.insert(pid);
-    armed = Arm(pid);
+    if (process.pid == 0) break;
+    tried.insert(process);
+    armed = Arm(process.pid);
     if (!armed.cookies.empty() || armed.rejected || armed.foreign ||
         armed.without_room) {
       return armed;
@@ -291,7 +293,7 @@ void LibraryDiscovery::ArmFor(uid_t uid, const FileKey& key) {
   {
     absl::MutexLock lock(&mutex_);
     File& file = files_[key];
-    const std::set<pid_t> loaders = std::exchange(file.loaders[uid], {});
+    const std::set<ProcessId> loaders = std::exchange(file.loaders[uid], {});
     file.loaders.erase(uid);
     if (complete && forgotten == forgotten_) {
       file.armed = true;
@@ -300,28 +302,29 @@ void LibraryDiscovery::ArmFor(uid_t uid, const FileKey& key) {
       // The file is looked at again when it is mapped the next time.
       files_.erase(key);
     }
-    for (pid_t pid : loaders) OnArmed(pid, armed);
+    for (const ProcessId& loader : loaders) OnArmed(loader, armed);
     changed_.SignalAll();
   }
 }
 
-void LibraryDiscovery::OnArmed(pid_t pid, const LibraryDiscoveryOptions::Armed& armed) {
+void LibraryDiscovery::OnArmed(const ProcessId& process,
+                               const LibraryDiscoveryOptions::Armed& armed) {
   if (armed.without_room) {
-    expected_->OnNotProbed(pid, MissReason::kTooManyCopies);
+    expected_->OnNotProbed(process, MissReason::kTooManyCopies);
   } else if (armed.rejected) {
-    expected_->OnNotProbed(pid, MissReason::kNotProbed);
-  } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(pid)) {
-    expected_->Dismiss(pid);
+    expected_->OnNotProbed(process, MissReason::kNotProbed);
+  } else if (armed.foreign && armed.cookies.empty() && !LoadsAnother(process)) {
+    expected_->Dismiss(process);
   } else {
-    expected_->OnProbed(pid);
+    expected_->OnProbed(process);
   }
 }
 
-bool LibraryDiscovery::LoadsAnother(pid_t pid) const {
-  return std::any_of(files_.begin(), files_.end(), [pid](const auto& file) {
+bool LibraryDiscovery::LoadsAnother(const ProcessId& process) const {
+  return std::any_of(files_.begin(), files_.end(), [&process](const auto& file) {
     return std::any_of(
         file.second.loaders.begin(), file.second.loaders.end(),
-        [pid](const auto& of_user) { return of_user.second.count(pid) > 0; });
+        [&process](const auto& of_user) { return of_user.second.contains(process); });
   });
 }
 
@@ -387,23 +390,22 @@ void LibraryDiscovery::LookAt(pid_t pid) {
   const LibraryDiscoveryOptions::Armed armed = Arm(pid);
   if (armed.cookies.empty() && !armed.rejected && !armed.without_room) return;
   // A process that has a window, or has not started its runtime, is settled at once.
-  expected_->Add(pid);
+  const ProcessId process = IdentityOf(pid);
+  expected_->Add(process);
   if (armed.without_room) {
-    expected_->OnNotProbed(pid, MissReason::kTooManyCopies);
+    expected_->OnNotProbed(process, MissReason::kTooManyCopies);
   } else {
-    expected_->OnProbed(pid);
+    expected_->OnProbed(process);
   }
 }
 
 // Each is read on a thread of its user; none is read twice at the same time.
 void LibraryDiscovery::PollExpected() {
-  for (pid_t pid : expected_->Open()) {
-    const auto settle = [this, pid] {
-      if (auto late = expected_->Poll(pid); late.has_value()) {
-        options_.enter_late(*late);
-      }
+  for (const ProcessId& process : expected_->Open()) {
+    const auto settle = [this, process] {
+      if (expected_->Poll(process)) options_.enter_late(process);
     };
-    if (!readers_.Run(UserOf(pid), settle)) expected_->Postpone(pid);
+    if (!readers_.Run(UserOf(process.pid), settle)) expected_->Postpone(process);
   }
 }
 

@@ -135,7 +135,7 @@ class LibraryDiscovery {
     std::vector<uint64_t> cookies;  // if armed
     // If not armed: the processes that wait for it, by user. Each user has a task that
     // reads the file through one of them.
-    std::map<uid_t, std::set<pid_t>> loaders;
+    std::map<uid_t, std::set<ProcessId>> loaders;
   };
   LibraryDiscovery(LibraryDiscoveryOptions options, std::unique_ptr<MmapEvents> events,
                    ExpectedWindows* expected)
@@ -150,12 +150,12 @@ class LibraryDiscovery {
   void OnMmap(const MmapEvent& event) ABSL_LOCKS_EXCLUDED(mutex_)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_thread_);
   // Starts a hold of the thread that has mapped the file, if its user may have one.
-  void StartHold(const MmapEvent& event, uid_t uid, const FileKey& file)
+  void StartHold(const ProcessId& process, pid_t tid, uid_t uid, const FileKey& file)
       ABSL_LOCKS_EXCLUDED(mutex_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_thread_);
   // Stops that thread until the file is settled, or the deadline has passed. Runs on a
   // thread that ends then, because its end releases a thread that cannot be detached.
-  void Hold(pid_t pid, pid_t tid, const FileKey& file, uint64_t deadline_ns)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Hold(const ProcessId& process, pid_t tid, const FileKey& file,
+            uint64_t deadline_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsSettled(const FileKey& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Arms a file for the processes of a user that wait for it. On the user's threads.
   void ArmFor(uid_t uid, const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -163,10 +163,11 @@ class LibraryDiscovery {
   LibraryDiscoveryOptions::Armed ArmThroughOne(uid_t uid, const FileKey& key,
                                                uint64_t* forgotten)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnArmed(pid_t pid, const LibraryDiscoveryOptions::Armed& armed)
+  void OnArmed(const ProcessId& process, const LibraryDiscoveryOptions::Armed& armed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if the process has mapped a file that has not been looked at yet.
-  bool LoadsAnother(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool LoadsAnother(const ProcessId& process) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts probes on what a process has mapped. If there is no room for them, unused
   // probes are removed first.
   LibraryDiscoveryOptions::Armed Arm(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -223,7 +224,7 @@ class LibraryDiscovery {
   SteadyCondVar changed_;
 
   // Threads that are stopped, or about to be: in each process one for each file.
-  std::set<std::pair<pid_t, FileKey>> holds_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<ProcessId, FileKey>> holds_ ABSL_GUARDED_BY(mutex_);
 
   ThreadChecker reader_thread_;
   uint64_t unseen_ ABSL_GUARDED_BY(reader_thread_) = 0;  // processors without a ring

@@ -1,7 +1,6 @@
 #include "userspace/watch/late/expected_windows.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace rocattach {
@@ -22,62 +21,49 @@ absl::string_view MissReasonName(MissReason reason) {
   return "";
 }
 
-void ExpectedWindows::Add(pid_t pid) {
-  const uint64_t ticks = functions_.read_start_ticks(pid).value_or(0);
+void ExpectedWindows::Add(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
   const bool seen =
-      std::any_of(recent_.begin(), recent_.end(), [pid, ticks](const ProcessId& p) {
-        return p.pid == pid && (ticks == 0 || p.start_ticks == ticks);
+      std::any_of(recent_.begin(), recent_.end(), [&process](const ProcessId& p) {
+        return p == process || (p.pid == process.pid && process.start_ticks == 0);
       });
   if (seen) return;
-  auto found = expected_.find(pid);
-  if (found != expected_.end() && found->second.start_ticks == ticks) {
-    // A further copy in the same process.
-    found->second.probed = false;
-    return;
-  }
-  // Another process had this ID, and its end was not noticed.
-  if (found != expected_.end()) Miss(pid, found->second, MissReason::kUncertain);
-  expected_[pid] = {.start_ticks = ticks};
+  // It may be a further copy in the same process.
+  expected_[process].probed = false;
 }
 
-void ExpectedWindows::Miss(pid_t pid, const Expected& expected, MissReason why) {
+void ExpectedWindows::Miss(const ProcessId& process, MissReason why) {
   ++missed_[why];
-  missing_.push_back({pid, expected.start_ticks});
+  missing_.push_back(process);
   if (missing_.size() > kMostRecent) missing_.pop_front();
-  if (functions_.on_missed != nullptr) {
-    functions_.on_missed({pid, expected.start_ticks}, why);
-  }
+  if (functions_.on_missed != nullptr) functions_.on_missed(process, why);
 }
 
-void ExpectedWindows::OnProbed(pid_t pid) {
+void ExpectedWindows::OnProbed(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  if (auto found = expected_.find(pid); found != expected_.end()) {
+  if (auto found = expected_.find(process); found != expected_.end()) {
     found->second.probed = true;
   }
 }
 
-void ExpectedWindows::OnNotProbed(pid_t pid, MissReason why) {
+void ExpectedWindows::OnNotProbed(const ProcessId& process, MissReason why) {
   absl::MutexLock lock(&mutex_);
-  const auto found = expected_.find(pid);
-  if (found == expected_.end()) return;
-  Miss(pid, found->second, why);
-  expected_.erase(found);
+  if (expected_.erase(process) != 0) Miss(process, why);
 }
 
-void ExpectedWindows::Dismiss(pid_t pid) {
+void ExpectedWindows::Dismiss(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  expected_.erase(pid);
+  expected_.erase(process);
 }
 
 bool ExpectedWindows::OnDriverUse(const ProcessId& process) {
-  if (functions_.has_window(process.pid)) return false;
+  if (functions_.has_window(process)) return false;
   absl::MutexLock lock(&mutex_);
   const auto has = [&process](const std::deque<ProcessId>& list) {
     return std::find(list.begin(), list.end(), process) != list.end();
   };
-  if (has(recent_) || has(missing_) || expected_.count(process.pid) > 0) return false;
-  Miss(process.pid, {.start_ticks = process.start_ticks}, MissReason::kUnknownCopy);
+  if (has(recent_) || has(missing_) || expected_.contains(process)) return false;
+  Miss(process, MissReason::kUnknownCopy);
   return true;
 }
 
@@ -85,21 +71,17 @@ void ExpectedWindows::OnWindow(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
   recent_.push_back(process);
   if (recent_.size() > kMostRecent) recent_.pop_front();
-  auto found = expected_.find(process.pid);
-  if (found == expected_.end()) return;
-  const uint64_t ticks = found->second.start_ticks;
-  if (ticks == 0 || ticks == process.start_ticks) expected_.erase(found);
+  expected_.erase(process);
+  expected_.erase({process.pid, 0});
 }
 
-ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) const {
+ExpectedWindows::Fate ExpectedWindows::Decide(const ProcessId& process,
+                                              Expected* expected) const {
   const uint64_t now = functions_.now_msec();
-  if (functions_.has_window(pid)) return Fate::kSettled;
+  if (functions_.has_window(process)) return Fate::kSettled;
   // In this order: a runtime that is open and has no window afterwards never had one.
-  const auto start = functions_.read_start(pid);
-  const auto ticks = functions_.read_start_ticks(pid);
-  const bool gone = !ticks.ok() || *ticks != expected->start_ticks ||
-                    absl::IsNotFound(start.status());
-  if (gone) {
+  const auto start = functions_.read_start(process.pid);
+  if (!functions_.lives(process) || absl::IsNotFound(start.status())) {
     if (expected->gone_msec == 0) expected->gone_msec = now;
     return now - expected->gone_msec >= kNewsMsec ? Fate::kUncertain : Fate::kOpen;
   }
@@ -113,60 +95,58 @@ ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) con
     if (now - expected->unknown_since_msec < kLoadingMsec) return Fate::kOpen;
   }
   // Its window may have opened since the first check.
-  return functions_.has_window(pid) ? Fate::kSettled : Fate::kLate;
+  return functions_.has_window(process) ? Fate::kSettled : Fate::kLate;
 }
 
-std::vector<pid_t> ExpectedWindows::Open() {
-  std::vector<pid_t> open;
+std::vector<ProcessId> ExpectedWindows::Open() {
+  std::vector<ProcessId> open;
   absl::MutexLock lock(&mutex_);
-  for (auto& [pid, expected] : expected_) {
-    if (!std::exchange(expected.polling, true)) open.push_back(pid);
+  for (auto& [process, expected] : expected_) {
+    if (!std::exchange(expected.polling, true)) open.push_back(process);
   }
   return open;
 }
 
-void ExpectedWindows::Postpone(pid_t pid) {
+void ExpectedWindows::Postpone(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  if (auto found = expected_.find(pid); found != expected_.end()) {
+  if (auto found = expected_.find(process); found != expected_.end()) {
     found->second.polling = false;
   }
 }
 
-std::optional<ProcessId> ExpectedWindows::Poll(pid_t pid) {
+bool ExpectedWindows::Poll(const ProcessId& process) {
   Expected expected;
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = expected_.find(pid);
-    if (found == expected_.end()) return std::nullopt;
+    const auto found = expected_.find(process);
+    if (found == expected_.end()) return false;
     expected = found->second;
   }
   // Reads the process, so without the lock: threads that serve windows take it.
-  const Fate fate = Decide(pid, &expected);
+  const Fate fate = Decide(process, &expected);
   absl::MutexLock lock(&mutex_);
-  const auto found = expected_.find(pid);
-  if (found == expected_.end()) return std::nullopt;
+  const auto found = expected_.find(process);
+  if (found == expected_.end()) return false;
   found->second.polling = false;
-  if (found->second.start_ticks != expected.start_ticks) return std::nullopt;
   if (fate == Fate::kOpen) {
     found->second.gone_msec = expected.gone_msec;
     found->second.unknown_since_msec = expected.unknown_since_msec;
     found->second.started = expected.started;
-    return std::nullopt;
+    return false;
   }
   expected_.erase(found);
-  if (fate == Fate::kUncertain) Miss(pid, expected, MissReason::kUncertain);
-  if (fate != Fate::kLate) return std::nullopt;
-  Miss(pid, expected, MissReason::kLate);
-  return ProcessId{pid, expected.start_ticks};
+  if (fate == Fate::kUncertain) Miss(process, MissReason::kUncertain);
+  if (fate != Fate::kLate) return false;
+  Miss(process, MissReason::kLate);
+  return true;
 }
 
 void ExpectedWindows::Finish() {
   absl::MutexLock lock(&mutex_);
-  for (const auto& [pid, expected] : expected_) {
+  for (const auto& [process, expected] : expected_) {
     // A process that lives and has not started its runtime has missed nothing.
-    const auto ticks = functions_.read_start_ticks(pid);
-    if (ticks.ok() && *ticks == expected.start_ticks && !expected.started) continue;
-    Miss(pid, expected, MissReason::kUncertain);
+    if (functions_.lives(process) && !expected.started) continue;
+    Miss(process, MissReason::kUncertain);
   }
   expected_.clear();
 }

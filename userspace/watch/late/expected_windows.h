@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -55,22 +54,24 @@ struct MissedWindows {
 class ExpectedWindows {
  public:
   struct Functions {
-    std::function<bool(pid_t)> has_window;
+    std::function<bool(const ProcessId&)> has_window;
     std::function<absl::StatusOr<RuntimeStart>(pid_t)> read_start;
-    std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks;
+    std::function<bool(const ProcessId&)> lives;
     std::function<uint64_t()> now_msec;
     // Called when a process was counted in missed(). May be null; must not call back.
     std::function<void(const ProcessId&, MissReason)> on_missed = nullptr;
   };
   explicit ExpectedWindows(Functions functions) : functions_(std::move(functions)) {}
 
-  // Adds a process that has mapped a copy, or a further one, without a probe.
-  void Add(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds a process that has mapped a copy, or a further one, without a probe. Start time
+  // 0: it was gone before it could be identified.
+  void Add(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called when its copy has got a probe, or will never have one, for this reason.
-  void OnProbed(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnNotProbed(pid_t pid, MissReason why) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnProbed(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnNotProbed(const ProcessId& process, MissReason why)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets the process: the file that it has mapped is no runtime.
-  void Dismiss(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Dismiss(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called when the kernel driver lists the process, so its runtime has started.
   // Returns true if no window of it was seen and none is expected: it is counted then,
   // once.
@@ -79,11 +80,10 @@ class ExpectedWindows {
   void OnWindow(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the processes that are not settled. Each must be polled, or postponed,
   // before it is returned again.
-  std::vector<pid_t> Open() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads one of them, which may take any time. Returns it if it is to be entered
-  // late.
-  std::optional<ProcessId> Poll(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Postpone(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<ProcessId> Open() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads one of them, which may take any time. True if it is to be entered late.
+  bool Poll(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Postpone(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Settles what is open as it was polled last. After OnWindow() for all windows.
   void Finish() ABSL_LOCKS_EXCLUDED(mutex_);
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -91,7 +91,6 @@ class ExpectedWindows {
 
  private:
   struct Expected {
-    uint64_t start_ticks = 0;  // 0: it was gone before it could be identified
     bool probed = false;
     // When it was found to have ended; 0: it lives. The event of an earlier window may
     // still be on the way.
@@ -101,10 +100,11 @@ class ExpectedWindows {
     bool polling = false;  // see Open()
   };
   enum class Fate { kOpen, kSettled, kLate, kUncertain };
-  void Miss(pid_t pid, const Expected& expected, MissReason why)
+  void Miss(const ProcessId& process, MissReason why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the process.
-  Fate Decide(pid_t pid, Expected* expected) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Fate Decide(const ProcessId& process, Expected* expected) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A runtime's state is unknown while it is being loaded, which on a busy machine has
   // taken more than a second. After this time, it stays unknown.
@@ -114,7 +114,7 @@ class ExpectedWindows {
 
   const Functions functions_;
   mutable absl::Mutex mutex_;
-  std::map<pid_t, Expected> expected_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, Expected> expected_ ABSL_GUARDED_BY(mutex_);
   // The last windows: they may come before the mappings of their processes.
   std::deque<ProcessId> recent_ ABSL_GUARDED_BY(mutex_);
   // The last processes that were counted as missed.

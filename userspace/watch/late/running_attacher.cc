@@ -56,12 +56,11 @@ bool IsRuntime(const Mapping& mapping) {
 }
 
 // Unset if the process cannot be read; the attach reports why.
-std::optional<MappedCollector> CollectorIn(pid_t pid, const Maps& maps) {
-  auto memory = TargetMemory::Open(pid, pid);
-  auto status = ReadThreadStatus(pid, pid);
-  auto ticks = ReadStartTicks(pid);
-  if (!memory.ok() || !status.ok() || !ticks.ok()) return std::nullopt;
-  return FindMappedCollector(maps, *memory, {pid, *ticks}, status->inner_tid);
+std::optional<MappedCollector> CollectorIn(const ProcessId& process, const Maps& maps) {
+  auto memory = TargetMemory::Open(process.pid, process.pid);
+  auto status = ReadThreadStatus(process.pid, process.pid);
+  if (!memory.ok() || !status.ok() || !Lives(process)) return std::nullopt;
+  return FindMappedCollector(maps, *memory, process, status->inner_tid);
 }
 
 }  // namespace
@@ -105,7 +104,9 @@ std::vector<RunningAttacher::Runtime> RunningAttacher::RuntimesIn(
   return found;
 }
 
-absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) {
+absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(
+    const ProcessId& process) {
+  const pid_t pid = process.pid;
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -136,7 +137,7 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                      "was loaded just now; try again"));
   }
   if (found.size() > 1) RETURN_IF_ERROR(KeepStarted(pid, &found));
-  found.front().collector = CollectorIn(pid, *maps);
+  found.front().collector = CollectorIn(process, *maps);
   found.front().enterable = CheckSanitizers(*maps);
   if (found.front().collector.has_value() && NeedsEntry(found.front())) {
     HearInherited(pid, *maps);
@@ -151,8 +152,8 @@ void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
     if (!IsCollectorLibrary(mapping)) continue;
     const dev_t device = makedev(mapping.device_major, mapping.device_minor);
     const FileIdentity library = {.device = device, .inode = mapping.inode};
-    if (server_->HasCollector(library)) continue;
-    if (server_->inherited_libraries() >= kMostInherited) return;
+    if (late_->HasCollector(library)) continue;
+    if (late_->inherited_libraries() >= kMostInherited) return;
     auto file = CheckedFile::Open(absl::StrCat("/proc/", pid, "/map_files/",
                                                absl::Hex(mapping.start.value()), "-",
                                                absl::Hex(mapping.end.value())));
@@ -165,11 +166,12 @@ void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
         !probe_->AddCollector(file->ProbePath(), *ready, *unloaded).ok()) {
       continue;
     }
-    server_->AddInheritedLibrary(library);
+    late_->AddInheritedLibrary(library);
   }
 }
 
-absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
+absl::Status RunningAttacher::AddProbes(const ProcessId& process,
+                                        const Runtime& runtime,
                                         absl::Span<const char* const> functions) {
   const int fd = runtime.copy->file.fd();
   std::vector<uint64_t> offsets;
@@ -180,7 +182,7 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
     }
   }
   RETURN_IF_ERROR(runtime.copy->file.CheckUnchanged());
-  return probe_->AddLateProbes(pid, runtime.copy->file.ProbePath(), offsets,
+  return probe_->AddLateProbes(process, runtime.copy->file.ProbePath(), offsets,
                                runtime.cookie);
 }
 
@@ -188,19 +190,19 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
 // removes the probes, for which it needs the lock of the target's memory, and perhaps
 // the very CPU on which the target's thread is about to stop.
 void RunningAttacher::OnLateWindow(const rocattach_event& event, bool served) {
-  const auto pid = static_cast<pid_t>(event.pid);
+  const ProcessId process = ProcessIdOf(event);
   absl::MutexLock lock(&mutex_);
   if (!served) {
-    if (probed_.count(pid) == 0) return;
-    waiting_.erase(pid);
-    serving_.insert(pid);
+    if (!probed_.contains(process)) return;
+    waiting_.erase(process);
+    serving_.insert(process);
     return;
   }
-  if (auto one = serving_.find(pid); one != serving_.end()) serving_.erase(one);
+  if (auto one = serving_.find(process); one != serving_.end()) serving_.erase(one);
   opened_.SignalAll();
 }
 
-std::set<pid_t> RunningAttacher::WaitForWindows(absl::Duration patience) {
+std::set<ProcessId> RunningAttacher::WaitForWindows(absl::Duration patience) {
   absl::MutexLock lock(&mutex_);
   opened_.WaitFor(&mutex_, patience, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return waiting_.empty() && serving_.empty();
@@ -208,21 +210,29 @@ std::set<pid_t> RunningAttacher::WaitForWindows(absl::Duration patience) {
   return waiting_;
 }
 
-RunningAttacher::Processes RunningAttacher::Find(
-    const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed) {
+absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindEnterable(
+    const ProcessId& process) {
+  auto runtime = FindRuntime(process);
+  // A process that has a collector already need not run to be taken over.
+  if (runtime.ok() && !runtime->collector.has_value()) {
+    absl::Status running = CheckIsRunning(process.pid);
+    if (!running.ok()) runtime = std::move(running);
+  }
+  if (Lives(process) || absl::IsNotFound(runtime.status())) return runtime;
+  // What was read may belong to a later process with its ID.
+  return absl::NotFoundError(absl::StrCat("process ", process.pid, " has ended"));
+}
+
+RunningAttacher::Processes RunningAttacher::Find(const std::vector<ProcessId>& wanted,
+                                                 Failures* failed) {
   Processes processes;
-  for (pid_t pid : pids) {
-    auto start = ReadStartTicks(pid);
-    auto runtime = FindRuntime(pid);
-    absl::Status status = start.status();
-    status.Update(runtime.status());
-    // A process that has a collector already need not run to be taken over.
-    if (status.ok() && !runtime->collector.has_value()) status = CheckIsRunning(pid);
-    if (!status.ok()) {
-      (*failed)[pid] = std::move(status);
-      continue;
+  for (const ProcessId& process : wanted) {
+    auto runtime = FindEnterable(process);
+    if (runtime.ok()) {
+      processes[process] = *std::move(runtime);
+    } else {
+      (*failed)[process] = runtime.status();
     }
-    processes[pid] = {{pid, *start}, *runtime};
   }
   return processes;
 }
@@ -233,52 +243,49 @@ void RunningAttacher::EnterAtCalls(const Processes& processes, const Calls& call
   const uint64_t deadline_ns = BootNs() + absl::ToInt64Nanoseconds(patience);
   std::vector<std::thread> threads;
   threads.reserve(calls.size());
-  for (const auto& [pid, call] : calls) {
-    threads.emplace_back(
-        [this, &found = processes.at(pid), call = call.get(), deadline_ns] {
-          const auto& [process, runtime] = found;
-          if (server_->AttachAtCall(process, runtime.hsa_init, runtime.cookie, call,
-                                    deadline_ns)) {
-            // Until its probes are removed, no other call may open a window: there is
-            // no claim before the collector reports.
-            absl::MutexLock lock(&mutex_);
-            waiting_.erase(process.pid);
-          } else {
-            call->Close();  // the next call opens a window
-          }
-        });
+  for (const auto& [id, call] : calls) {
+    threads.emplace_back([this, process = id, &runtime = processes.at(id),
+                          call = call.get(), deadline_ns] {
+      if (late_->AtCall(TargetOf(process, runtime), call, deadline_ns)) {
+        // Until its probes are removed, no other call may open a window: there is
+        // no claim before the collector reports.
+        absl::MutexLock lock(&mutex_);
+        waiting_.erase(process);
+      } else {
+        call->Close();  // the next call opens a window
+      }
+    });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
-  std::set<pid_t> probed;
+std::set<ProcessId> RunningAttacher::HoldBusyOnes(const Processes& processes) {
+  std::set<ProcessId> probed;
   Calls calls;
-  for (const auto& [pid, found] : processes) {
-    const auto& [process, runtime] = found;
+  for (const auto& [process, runtime] : processes) {
     // Its window may have opened since it was found to have none.
-    if (!NeedsEntry(runtime) || probe_->IsServed(pid)) continue;
+    if (!NeedsEntry(runtime) || probe_->IsServed(process)) continue;
     {
       absl::MutexLock lock(&mutex_);
-      waiting_.insert(pid);
-      probed_.insert(pid);
+      waiting_.insert(process);
+      probed_.insert(process);
     }
-    server_->Prepare(process, runtime.hsa_init, runtime.cookie);
-    probe_->ForgetSettledWindow(pid);
-    auto call = probe_->AwaitCall(pid);
+    late_->Prepare(TargetOf(process, runtime));
+    probe_->ForgetSettledWindow(process);
+    auto call = probe_->AwaitCall(process);
     // In hold mode `signal` a probe does not hold a thread that is not seized.
     if (call == nullptr && probe_->hold_mode() != HoldMode::kYielding) continue;
-    if (!AddProbes(pid, runtime, kBusySafePoints).ok()) continue;
-    probed.insert(pid);
-    if (call != nullptr) calls[pid] = std::move(call);
+    if (!AddProbes(process, runtime, kBusySafePoints).ok()) continue;
+    probed.insert(process);
+    if (call != nullptr) calls[process] = std::move(call);
   }
   EnterAtCalls(processes, calls);
   if (probe_->hold_mode() == HoldMode::kYielding) {
     const absl::Duration patience =
         probed.empty() ? absl::ZeroDuration() : kBusyPatience;
-    for (pid_t pid : WaitForWindows(patience)) {
-      if (AddProbes(pid, processes.at(pid).second, kSafePoints).ok()) {
-        probed.insert(pid);
+    for (const ProcessId& process : WaitForWindows(patience)) {
+      if (AddProbes(process, processes.at(process), kSafePoints).ok()) {
+        probed.insert(process);
       }
     }
     if (!probed.empty()) (void)WaitForWindows(patience_);
@@ -290,15 +297,16 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   return std::exchange(waiting_, {});
 }
 
-std::optional<MappedCollector> RunningAttacher::AwaitCollector(pid_t pid) {
+std::optional<MappedCollector> RunningAttacher::AwaitCollector(
+    const ProcessId& process) {
   // The stub runs by itself: it loads a library and starts a thread.
   constexpr uint64_t kEntryPatienceNs = 2'000'000'000;
   constexpr absl::Duration kPause = absl::Milliseconds(1);
   for (const uint64_t begin_ns = BootNs(); BootNs() - begin_ns < kEntryPatienceNs;
        absl::SleepFor(kPause)) {
-    auto maps = Maps::Read(pid);
+    auto maps = Maps::Read(process.pid);
     if (!maps.ok()) break;
-    auto collector = CollectorIn(pid, *maps);
+    auto collector = CollectorIn(process, *maps);
     if (collector.has_value() && !collector->inherited && collector->owner != 0) {
       return collector;
     }
@@ -307,14 +315,15 @@ std::optional<MappedCollector> RunningAttacher::AwaitCollector(pid_t pid) {
 }
 
 // The thread may still be busy with what it was sent to do before.
-absl::Status RunningAttacher::EnterWhenFree(pid_t pid, const std::string& library) {
+absl::Status RunningAttacher::EnterWhenFree(const ProcessId& process,
+                                            const std::string& library) {
   constexpr uint64_t kEntryPatienceNs = 1'000'000'000;
   constexpr absl::Duration kPause = absl::Milliseconds(2);
   const uint64_t begin_ns = BootNs();
-  absl::Status entered = sdk_entry_->Enter(pid, library);
+  absl::Status entered = sdk_entry_->Enter(process, library);
   while (absl::IsUnavailable(entered) && BootNs() - begin_ns < kEntryPatienceNs) {
     absl::SleepFor(kPause);
-    entered = sdk_entry_->Enter(pid, library);
+    entered = sdk_entry_->Enter(process, library);
   }
   return entered;
 }
@@ -323,23 +332,21 @@ absl::Status RunningAttacher::EnterWhenFree(pid_t pid, const std::string& librar
 absl::Status RunningAttacher::EnterAgain(const ProcessId& process,
                                          const Runtime& runtime) {
   const MappedCollector& collector = *runtime.collector;
-  absl::Status entered = EnterWhenFree(process.pid, collector.library);
+  absl::Status entered = EnterWhenFree(process, collector.library);
   if (!entered.ok()) return entered;
   const AttachOutcome no_stop;
-  server_->TakeOver(process, collector.memory.value(), collector.bytes, runtime.cookie,
-                    &no_stop);
+  late_->TakeOver(TargetOf(process, runtime), collector.memory.value(), collector.bytes,
+                  &no_stop);
   return absl::OkStatus();
 }
 
 absl::Status RunningAttacher::EnterAnew(const ProcessId& process,
                                         const Runtime& runtime, bool* loaded) {
-  const pid_t pid = process.pid;
-  auto thread = sdk_entry_->FindThread(pid);
+  auto thread = sdk_entry_->FindThread(process);
   if (!thread.ok()) return thread.status();
-  const AttachOutcome outcome =
-      server_->LoadForSdk(process, runtime.hsa_init, runtime.cookie, *thread);
+  const AttachOutcome outcome = late_->LoadForSdk(TargetOf(process, runtime), *thread);
   if (!outcome.ok()) return absl::FailedPreconditionError(outcome.detail);
-  const auto collector = AwaitCollector(pid);
+  const auto collector = AwaitCollector(process);
   if (!collector.has_value()) {
     return absl::FailedPreconditionError("the collector was not loaded there in time");
   }
@@ -349,20 +356,19 @@ absl::Status RunningAttacher::EnterAnew(const ProcessId& process,
         "the process does not see the collector's file, which rocprofiler-sdk would "
         "have to find");
   }
-  absl::Status entered = EnterWhenFree(pid, collector->library);
+  absl::Status entered = EnterWhenFree(process, collector->library);
   if (!entered.ok()) return entered;
-  server_->TakeOver(process, collector->memory.value(), collector->bytes,
-                    runtime.cookie, &outcome);
+  late_->TakeOver(TargetOf(process, runtime), collector->memory.value(),
+                  collector->bytes, &outcome);
   return absl::OkStatus();
 }
 
-void RunningAttacher::EnterThroughSdk(Processes* processes,
-                                      std::map<pid_t, absl::Status>* failed) {
+void RunningAttacher::EnterThroughSdk(Processes* processes, Failures* failed) {
   if (sdk_entry_ == nullptr) return;
   for (auto it = processes->begin(); it != processes->end();) {
-    const auto& [process, runtime] = it->second;
+    const auto& [process, runtime] = *it;
     const bool again = !NeedsEntry(runtime) && runtime.collector->by_attacher;
-    if (!again && (!NeedsEntry(runtime) || !server_->needs_sdk())) {
+    if (!again && (!NeedsEntry(runtime) || !late_->needs_sdk())) {
       ++it;
       continue;
     }
@@ -370,8 +376,8 @@ void RunningAttacher::EnterThroughSdk(Processes* processes,
     const absl::Status entered =
         again ? EnterAgain(process, runtime) : EnterAnew(process, runtime, &loaded);
     if (!entered.ok() && again) {
-      sdk_entry_->Forget(process.pid);
-      (*failed)[process.pid] = absl::UnavailableError(absl::StrCat(
+      sdk_entry_->Forget(process);
+      (*failed)[process] = absl::UnavailableError(absl::StrCat(
           "process ", process.pid,
           " was attached to through rocprofiler-sdk, and that does not attach it "
           "again: ",
@@ -381,11 +387,11 @@ void RunningAttacher::EnterThroughSdk(Processes* processes,
       it = processes->erase(it);
       continue;
     }
-    sdk_entry_->Forget(process.pid);
+    sdk_entry_->Forget(process);
     // The usual case is that there is no such thread.
     if (!absl::IsNotFound(entered)) {
-      server_->RecordFailedAttempt(
-          process.pid, loaded,
+      late_->RecordFailedAttempt(
+          process, loaded,
           absl::StrCat("not entered through rocprofiler-sdk: ", entered.message()));
     }
     ++it;
@@ -394,7 +400,7 @@ void RunningAttacher::EnterThroughSdk(Processes* processes,
 
 void RunningAttacher::PassByUnenterable(Processes* processes) {
   for (auto it = processes->begin(); it != processes->end();) {
-    const auto& [process, runtime] = it->second;
+    const auto& [process, runtime] = *it;
     if (runtime.enterable.ok() || !NeedsEntry(runtime)) {
       ++it;
       continue;
@@ -405,32 +411,32 @@ void RunningAttacher::PassByUnenterable(Processes* processes) {
   }
 }
 
-std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {
-  std::map<pid_t, absl::Status> failed;
-  Processes processes = Find(pids, &failed);
+std::map<ProcessId, absl::Status> RunningAttacher::Attach(
+    const std::vector<ProcessId>& wanted) {
+  Failures failed;
+  Processes processes = Find(wanted, &failed);
   PassByUnenterable(&processes);
   EnterThroughSdk(&processes, &failed);
-  for (const auto& [pid, found] : processes) {
-    const auto& [process, runtime] = found;
+  for (const auto& [process, runtime] : processes) {
     if (NeedsEntry(runtime)) continue;
     const MappedCollector& collector = *runtime.collector;
     if (collector.inherited) {
       server_->PassBy(process, runtime.cookie, AttachReason::kInheritedRuntime,
                       ExplainInheritedRuntime(collector));
     } else {
-      server_->TakeOver(process, collector.memory.value(), collector.bytes,
-                        runtime.cookie);
+      late_->TakeOver(TargetOf(process, runtime), collector.memory.value(),
+                      collector.bytes);
     }
   }
   // A process on which no probe could be set counts as idle.
-  for (pid_t pid : HoldBusyOnes(processes)) {
-    if (probe_->IsServed(pid)) continue;  // served meanwhile
-    const auto& [process, runtime] = processes.at(pid);
-    absl::Status entered = server_->AttachBlocked(process, runtime.hsa_init,
-                                                  runtime.cookie, returns_unentered_);
-    if (!entered.ok()) failed[pid] = std::move(entered);
+  for (const ProcessId& process : HoldBusyOnes(processes)) {
+    if (probe_->IsServed(process)) continue;  // served meanwhile
+    const Runtime& runtime = processes.at(process);
+    absl::Status entered =
+        late_->Blocked(TargetOf(process, runtime), returns_unentered_);
+    if (!entered.ok()) failed[process] = std::move(entered);
   }
-  for (const auto& [pid, found] : processes) server_->ForgetPrepared(pid);
+  for (const auto& [process, runtime] : processes) late_->Forget(process);
   return failed;
 }
 

@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,9 +20,11 @@
 #include "injector/failure.h"
 #include "injector/process/mapped_collector.h"
 #include "injector/process/maps.h"
+#include "userspace/base/process.h"
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/watch/discovery/known_libraries.h"
 #include "userspace/watch/late/awaited_call.h"
+#include "userspace/watch/late/late_entry.h"
 #include "userspace/watch/windows/kernel_probe.h"
 #include "userspace/watch/windows/sdk_entry.h"
 #include "userspace/watch/windows/window_server.h"
@@ -41,7 +42,7 @@ class RunningAttacher {
  public:
   // `libraries` are those that the server knows. All three must outlive this object.
   RunningAttacher(KernelProbe* probe, WindowServer* server, KnownLibraries* libraries)
-      : probe_(probe), server_(server), libraries_(libraries) {}
+      : probe_(probe), server_(server), late_(&server->late()), libraries_(libraries) {}
 
   // If sessions need rocprofiler-sdk, processes that offer it are entered through it.
   // `entry` must outlive this object.
@@ -58,7 +59,7 @@ class RunningAttacher {
   // its window or failed; verdicts come through the window sink. Returns the processes
   // without a window, with the reason. One call at a time; other objects may attach to
   // other processes meanwhile.
-  std::map<pid_t, absl::Status> Attach(const std::vector<pid_t>& pids)
+  std::map<ProcessId, absl::Status> Attach(const std::vector<ProcessId>& wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For WindowServerOptions::on_late_window. Ignores events of other processes.
@@ -75,6 +76,9 @@ class RunningAttacher {
     std::optional<MappedCollector> collector;
     StepResult enterable = {};  // why no thread of it may be entered
   };
+  static LateTarget TargetOf(const ProcessId& process, const Runtime& runtime) {
+    return {process, runtime.hsa_init, runtime.cookie};
+  }
   // True if a thread has to be entered: there is no collector that can be taken over,
   // or it was inherited by a forked child, in which it starts anew.
   static bool NeedsEntry(const Runtime& runtime) {
@@ -82,40 +86,44 @@ class RunningAttacher {
            (runtime.collector->inherited && !runtime.collector->runtime_was_open);
   }
 
-  using Processes = std::map<pid_t, std::pair<ProcessId, Runtime>>;
-
-  using Calls = std::map<pid_t, std::unique_ptr<AwaitedCall>>;
+  using Processes = std::map<ProcessId, Runtime>;
+  using Calls = std::map<ProcessId, std::unique_ptr<AwaitedCall>>;
+  using Failures = std::map<ProcessId, absl::Status>;
 
   // Attaches at calls without a hold, where that is possible.
   void EnterAtCalls(const Processes& processes, const Calls& calls)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the processes that can be attached to.
-  Processes Find(const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed);
+  Processes Find(const std::vector<ProcessId>& wanted, Failures* failed);
+  absl::StatusOr<Runtime> FindEnterable(const ProcessId& process);
   // Removes processes that cannot be entered, with their verdict.
   void PassByUnenterable(Processes* processes);
   // Removes processes that it has entered, or that cannot be entered in another way
   // either. Tells the server why the others were not entered.
-  void EnterThroughSdk(Processes* processes, std::map<pid_t, absl::Status>* failed);
-  absl::Status EnterWhenFree(pid_t pid, const std::string& library);
+  void EnterThroughSdk(Processes* processes, Failures* failed);
+  absl::Status EnterWhenFree(const ProcessId& process, const std::string& library);
   absl::Status EnterAgain(const ProcessId& process, const Runtime& runtime);
   // `loaded`: set if the collector is in the process now, whatever failed after that.
   absl::Status EnterAnew(const ProcessId& process, const Runtime& runtime,
                          bool* loaded);
-  static std::optional<MappedCollector> AwaitCollector(pid_t pid);
+  static std::optional<MappedCollector> AwaitCollector(const ProcessId& process);
   // Attaches at a call of the runtime; returns the processes that made none.
-  std::set<pid_t> HoldBusyOnes(const Processes& processes) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::set<ProcessId> HoldBusyOnes(const Processes& processes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The copy that the process has started, if it has mapped several.
-  absl::StatusOr<Runtime> FindRuntime(pid_t pid);
+  absl::StatusOr<Runtime> FindRuntime(const ProcessId& process);
   std::vector<Runtime> RuntimesIn(const Maps& maps) const;
   void HearInherited(pid_t pid, const Maps& maps);
   static absl::Status KeepStarted(pid_t pid, std::vector<Runtime>* found);
-  absl::Status AddProbes(pid_t pid, const Runtime& runtime,
+  absl::Status AddProbes(const ProcessId& process, const Runtime& runtime,
                          absl::Span<const char* const> functions);
   // Returns the processes that have opened no window.
-  std::set<pid_t> WaitForWindows(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::set<ProcessId> WaitForWindows(absl::Duration patience)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   KernelProbe* const probe_;
   WindowServer* const server_;
+  LateEntry* const late_;
   KnownLibraries* const libraries_;
   SdkEntry* sdk_entry_ = nullptr;
   bool returns_unentered_ = false;
@@ -123,11 +131,11 @@ class RunningAttacher {
   absl::Mutex mutex_;
   SteadyCondVar opened_;
   // Processes with probes that have not opened their window.
-  std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::set<ProcessId> waiting_ ABSL_GUARDED_BY(mutex_);
   // Processes with probes, and those of them whose window is being served: one of their
   // threads is stopped.
-  std::set<pid_t> probed_ ABSL_GUARDED_BY(mutex_);
-  std::multiset<pid_t> serving_ ABSL_GUARDED_BY(mutex_);
+  std::set<ProcessId> probed_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<ProcessId> serving_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
+#include "userspace/watch/windows/window.h"
 
 namespace rocattach {
 namespace {
@@ -133,7 +134,7 @@ FollowerKeepers::FollowerKeepers(std::function<bool(const rocattach_event&)> is_
 
 void FollowerKeepers::Add(const rocattach_event& event) {
   absl::MutexLock lock(&mutex_);
-  keepers_.Of(static_cast<pid_t>(event.pid)).Add(event);
+  keepers_.Of(ProcessIdOf(event)).Add(event);
 }
 
 // No keeper waits for another one's end before it releases its own threads.

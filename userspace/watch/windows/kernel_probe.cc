@@ -25,13 +25,15 @@ namespace {
 
 // The key of a process's claim contains its exact start time, which only the kernel
 // knows.
-std::optional<rocattach_process_key> FindClaim(const bpf_map* claims, pid_t pid) {
+std::optional<rocattach_process_key> FindClaim(const bpf_map* claims,
+                                               const ProcessId& process) {
   rocattach_process_key key = {}, next = {};
   const void* previous = nullptr;
   while (bpf_map__get_next_key(claims, previous, &next, sizeof(next)) == 0) {
     key = next;
     previous = &key;
-    if (key.pid == static_cast<uint32_t>(pid)) return key;
+    const auto pid = static_cast<pid_t>(key.pid);
+    if (ProcessId::StartedAt(pid, key.start_ns) == process) return key;
   }
   return std::nullopt;
 }
@@ -191,9 +193,9 @@ absl::Status KernelProbe::MapLayouts() {
   return absl::OkStatus();
 }
 
-void KernelProbe::ForgetSettledWindow(pid_t pid) {
+void KernelProbe::ForgetSettledWindow(const ProcessId& process) {
   const bpf_map* claims = state_->skeleton->maps.claims;
-  const std::optional<rocattach_process_key> key = FindClaim(claims, pid);
+  const std::optional<rocattach_process_key> key = FindClaim(claims, process);
   if (!key.has_value()) return;
   std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
   if (!claim.has_value() || claim->state != ROCATTACH_CLAIM_RELEASED) return;
@@ -202,17 +204,14 @@ void KernelProbe::ForgetSettledWindow(pid_t pid) {
                              BPF_EXIST);
 }
 
-bool KernelProbe::HasWindow(pid_t pid) const {
-  return FindClaim(state_->skeleton->maps.claims, pid).has_value();
+bool KernelProbe::HasWindow(const ProcessId& process) const {
+  return FindClaim(state_->skeleton->maps.claims, process).has_value();
 }
 
 void KernelProbe::CloseWindow(const ProcessId& process) {
   const bpf_map* claims = state_->skeleton->maps.claims;
-  const std::optional<rocattach_process_key> key = FindClaim(claims, process.pid);
-  if (!key.has_value() ||
-      !(ProcessId::StartedAt(process.pid, key->start_ns) == process)) {
-    return;
-  }
+  const std::optional<rocattach_process_key> key = FindClaim(claims, process);
+  if (!key.has_value()) return;
   std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
   if (!claim.has_value() || claim->state != ROCATTACH_CLAIM_OPEN) return;
   claim->state = ROCATTACH_CLAIM_RELEASED;
@@ -220,27 +219,27 @@ void KernelProbe::CloseWindow(const ProcessId& process) {
                              BPF_EXIST);
 }
 
-bool KernelProbe::IsServed(pid_t pid) const {
+bool KernelProbe::IsServed(const ProcessId& process) const {
   const bpf_map* claims = state_->skeleton->maps.claims;
-  const std::optional<rocattach_process_key> key = FindClaim(claims, pid);
+  const std::optional<rocattach_process_key> key = FindClaim(claims, process);
   if (!key.has_value()) return false;
   const std::optional<rocattach_claim> claim = ReadClaim(claims, *key);
   return claim.has_value() && (claim->state == ROCATTACH_CLAIM_OPEN ||
                                claim->state == ROCATTACH_CLAIM_READY);
 }
 
-absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {
-  const auto key = static_cast<uint32_t>(pid);
+absl::Status KernelProbe::ExpectReport(const ProcessId& process, uint64_t window_id) {
+  const auto key = static_cast<uint32_t>(process.pid);
   if (bpf_map__update_elem(state_->skeleton->maps.late_windows, &key, sizeof(key),
                            &window_id, sizeof(window_id), BPF_ANY) != 0) {
-    return ErrnoStatus(
-        errno, absl::StrCat("bpf_map_update_elem(late_windows, ", pid, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("bpf_map_update_elem(late_windows, ",
+                                           process.pid, ") failed"));
   }
   return absl::OkStatus();
 }
 
-void KernelProbe::ForgetReport(pid_t pid) {
-  const auto key = static_cast<uint32_t>(pid);
+void KernelProbe::ForgetReport(const ProcessId& process) {
+  const auto key = static_cast<uint32_t>(process.pid);
   (void)bpf_map__delete_elem(state_->skeleton->maps.late_windows, &key, sizeof(key), 0);
 }
 
@@ -254,24 +253,30 @@ void KernelProbe::RemoveLibraries(const std::vector<uint64_t>& cookies) {
   state_->links->RemoveLibraries(cookies);
 }
 
-absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
+absl::Status KernelProbe::AddLateProbes(const ProcessId& process,
+                                        const std::string& path,
                                         const std::vector<uint64_t>& file_offsets,
                                         uint64_t cookie) {
   if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
   if (hold_mode_ == HoldMode::kSignal) {
-    return state_->links->AddLate(state_->skeleton->progs.runtime_call_signal, pid,
-                                  path, file_offsets, /*cookie=*/0);
-  }
-  if (!features().Has(KernelFeature::kCookies)) {
+    RETURN_IF_ERROR(state_->links->AddLate(state_->skeleton->progs.runtime_call_signal,
+                                           process, path, file_offsets, /*cookie=*/0));
+  } else if (features().Has(KernelFeature::kCookies)) {
+    RETURN_IF_ERROR(state_->links->AddLate(state_->HsaInitProgram(hold_mode_), process,
+                                           path, file_offsets,
+                                           cookie | ROCATTACH_COOKIE_LATE));
+  } else {
     return absl::UnimplementedError(
         "this kernel cannot tell late probes from others (cookies, Linux 5.15)");
   }
-  return state_->links->AddLate(state_->HsaInitProgram(hold_mode_), pid, path,
-                                file_offsets, cookie | ROCATTACH_COOKIE_LATE);
+  // The kernel takes a process ID, which may have become another process's.
+  if (Lives(process)) return absl::OkStatus();
+  state_->links->RemoveLate({process});
+  return absl::NotFoundError(absl::StrCat("process ", process.pid, " has ended"));
 }
 
 // A slot is not reused right after its end: the kernel side may still be reading it.
-std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
+std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(const ProcessId& process) {
   if (!features().Has(KernelFeature::kCallStops)) return nullptr;
   State& state = *state_;
   absl::MutexLock lock(&state.mutex);
@@ -280,7 +285,7 @@ std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
     state.next_call = (state.next_call + 1) % ROCATTACH_CALLS;
   }
   const auto place = static_cast<uint32_t>(state.next_call);
-  const auto key = static_cast<uint32_t>(pid);
+  const auto key = static_cast<uint32_t>(process.pid);
   const bpf_map* places = state.skeleton->maps.call_of;
   if (bpf_map__update_elem(places, &key, sizeof(key), &place, sizeof(place), BPF_ANY) !=
       0) {
@@ -296,8 +301,8 @@ std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
       });
 }
 
-void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
-  state_->links->RemoveLate(pids);
+void KernelProbe::RemoveLateProbes(const std::vector<ProcessId>& processes) {
+  state_->links->RemoveLate(processes);
 }
 
 FollowedProcesses& KernelProbe::followed() {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
+#include "userspace/base/process.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/discovery/library_probes.h"
 #include "userspace/watch/late/followed_processes.h"
@@ -61,31 +62,32 @@ class KernelProbe : public LibraryProbes {
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                           uint64_t cookie) override;
   void RemoveLibraries(const std::vector<uint64_t>& cookies) override;
-  // Late attach: puts the same probe on each of these functions for the process `pid`
-  // only, with the library's cookie. The first call of any of them by any of its
-  // threads opens the process's window. One call at a time for each process.
-  absl::Status AddLateProbes(pid_t pid, const std::string& path,
+  // Late attach: puts the same probe on each of these functions for this process only,
+  // with the library's cookie. The first call of any of them by any of its threads
+  // opens the process's window. NOT_FOUND if it has ended. One call at a time for each
+  // process.
+  absl::Status AddLateProbes(const ProcessId& process, const std::string& path,
                              const std::vector<uint64_t>& file_offsets,
                              uint64_t cookie);
   // Late probes of this process note calls, instead of opening windows, for as long as
   // the returned object exists; this object must outlive it. Null if there is no room,
   // or the kernel lacks call stops.
-  std::unique_ptr<AwaitedCall> AwaitCall(pid_t pid);
+  std::unique_ptr<AwaitedCall> AwaitCall(const ProcessId& process);
   // Allows a process whose window is over without a collector to open another one.
-  void ForgetSettledWindow(pid_t pid);
+  void ForgetSettledWindow(const ProcessId& process);
   // Removing probes takes some 100 ms; those of several processes are removed at once.
-  void RemoveLateProbes(const std::vector<pid_t>& pids);
+  void RemoveLateProbes(const std::vector<ProcessId>& processes);
   // Late attach without a probe: the process's collector is to report this window.
-  absl::Status ExpectReport(pid_t pid, uint64_t window_id);
+  absl::Status ExpectReport(const ProcessId& process, uint64_t window_id);
   // Called when such an attach has failed.
-  void ForgetReport(pid_t pid);
+  void ForgetReport(const ProcessId& process);
 
   // With KernelProbeOptions::only_followed: the processes that have windows.
   FollowedProcesses& followed();
   // True if the process has opened a window, or is attached.
-  bool HasWindow(pid_t pid) const;
+  bool HasWindow(const ProcessId& process) const;
   // True if its window is open, or its collector has reported.
-  bool IsServed(pid_t pid) const;
+  bool IsServed(const ProcessId& process) const;
   // Called when the process's verdict is that it was not attached to: closes the
   // window, which is still open if a thread was in time to begin to load the collector.
   void CloseWindow(const ProcessId& process);

@@ -2,12 +2,12 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_WINDOWS_PER_PROCESS_H_
 #define ROCATTACH_USERSPACE_WATCH_WINDOWS_PER_PROCESS_H_
 
-#include <sys/types.h>
-
 #include <functional>
 #include <map>
 #include <memory>
 #include <utility>
+
+#include "userspace/base/process.h"
 
 namespace rocattach {
 
@@ -21,8 +21,9 @@ class PerProcess {
   explicit PerProcess(std::function<std::unique_ptr<T>()> make)
       : make_(std::move(make)) {}
 
-  T& Of(pid_t pid) {
-    if (const auto found = all_.find(pid); found != all_.end()) return *found->second;
+  T& Of(const ProcessId& process) {
+    if (const auto found = all_.find(process); found != all_.end())
+      return *found->second;
     std::unique_ptr<T> object;
     for (auto at = all_.begin(); at != all_.end();) {
       if (!at->second->idle()) {
@@ -33,16 +34,16 @@ class PerProcess {
       at = all_.erase(at);
     }
     if (object == nullptr) object = make_();
-    return *all_.emplace(pid, std::move(object)).first->second;
+    return *all_.emplace(process, std::move(object)).first->second;
   }
   template <typename Function>
   void ForEach(Function function) const {
-    for (const auto& [pid, object] : all_) function(*object);
+    for (const auto& [process, object] : all_) function(*object);
   }
 
  private:
   const std::function<std::unique_ptr<T>()> make_;
-  std::map<pid_t, std::unique_ptr<T>> all_;
+  std::map<ProcessId, std::unique_ptr<T>> all_;
 };
 
 }  // namespace rocattach

@@ -33,9 +33,9 @@ Preseizer::Preseizer(std::function<bool(pid_t)> wanted,
                      SeizedProcesses::Options options)
     : wanted_(std::move(wanted)),
       options_([this, &options] {
-        options.on_released = [this](pid_t pid) {
+        options.on_released = [this](const ProcessId& process) {
           absl::MutexLock lock(&mutex_);
-          seized_.erase(pid);
+          seized_.erase(process);
         };
         return std::move(options);
       }()),
@@ -46,19 +46,19 @@ Preseizer::~Preseizer() {
 }
 
 void Preseizer::Serve(Window window, AttachRequest request, Done done) {
-  const auto pid = static_cast<pid_t>(window.event.pid);
+  const ProcessId process = ProcessIdOf(window.event);
   std::optional<Window> refused;
   {
     absl::MutexLock lock(&mutex_);
-    refused = tracers_.Of(pid).Serve(std::move(window), std::move(request), done);
+    refused = tracers_.Of(process).Serve(std::move(window), std::move(request), done);
   }
   // Without the lock: it may read the process, which can block it.
   if (refused.has_value()) done(*std::move(refused));
 }
 
-void Preseizer::Forget(pid_t pid) {
+void Preseizer::Forget(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  if (seized_.contains(pid)) tracers_.Of(pid).Forget(pid);
+  if (seized_.contains(process)) tracers_.Of(process).Forget(process);
 }
 
 size_t Preseizer::Kept(absl::Duration than) const {
@@ -100,16 +100,17 @@ void Preseizer::ReadRecords() {
 void Preseizer::OnMmap(const MmapEvent& event) {
   if (!LooksLikeHsaRuntime(event.path) || event.pid == getpid()) return;
   const uid_t uid = users_.Of(event.pid, BootNs());
+  const ProcessId process = IdentityOf(event.pid);
   {
     absl::MutexLock lock(&mutex_);
-    if (seized_.contains(event.pid)) return;
+    if (seized_.contains(process)) return;
     // The rest reads the process, and this thread serves all users.
     if (uid != 0 && !mapping_rate_.Allow(uid, BootNs())) return;
   }
   if (!wanted_(event.pid)) return;
   absl::MutexLock lock(&mutex_);
   if (uid != 0 && !WithinBudget(uid)) return;
-  if (tracers_.Of(event.pid).Seize(event.pid)) seized_[event.pid] = uid;
+  if (tracers_.Of(process).Seize(process)) seized_[process] = uid;
 }
 
 bool Preseizer::WithinBudget(uid_t uid) {

@@ -21,6 +21,7 @@
 #include "bpf/watch_events.h"
 #include "injector/attach.h"
 #include "injector/elf/library_facts.h"
+#include "userspace/base/process.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/discovery/mmap_events.h"
@@ -60,7 +61,7 @@ class Preseizer {
   void Serve(Window window, AttachRequest request, Done done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets a process that need not be seized: its window was settled otherwise.
-  void Forget(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Forget(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Number of threads that a process has blocked for longer than this.
   size_t Kept(absl::Duration than) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Releases all processes; waits for those whose thread is blocked.
@@ -81,7 +82,7 @@ class Preseizer {
   mutable absl::Mutex mutex_;
   PerProcess<SeizedProcesses> tracers_ ABSL_GUARDED_BY(mutex_);
   // Processes that are seized, or about to be, with their user.
-  std::map<pid_t, uid_t> seized_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, uid_t> seized_ ABSL_GUARDED_BY(mutex_);
   UserRate rate_ ABSL_GUARDED_BY(mutex_){kPerUserAndSecond, kMostPerUser};
   UserRate mapping_rate_ ABSL_GUARDED_BY(mutex_){kMappingsPerUserAndSecond,
                                                  kMostMappingsAtOnce};

@@ -159,49 +159,50 @@ void ProbeLinks::RemoveLibraries(const std::vector<uint64_t>& cookies) {
 
 // Some kernels from 6.6 to 6.9 filter for the first thread instead of the process: then
 // a process whose other threads call the runtime appears to be idle.
-absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
+absl::Status ProbeLinks::AddLate(const bpf_program* program, const ProcessId& process,
                                  const std::string& path,
                                  const std::vector<uint64_t>& file_offsets,
                                  uint64_t cookie) {
   if (multi_) {
-    UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
+    UniqueFd link(
+        AttachMulti(program, path.c_str(), file_offsets, cookie, process.pid));
     if (!link.valid()) {
-      return ErrnoStatus(
-          errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
+      return ErrnoStatus(errno, absl::StrCat("uprobes on ", path, " of process ",
+                                             process.pid, " failed"));
     }
     absl::MutexLock lock(&mutex_);
-    multi_late_[pid].push_back(std::move(link));
+    multi_late_[process].push_back(std::move(link));
     return absl::OkStatus();
   }
   absl::Status first_error;
   for (uint64_t offset : file_offsets) {
     DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
     options.bpf_cookie = cookie;
-    bpf_link* link =
-        bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset, &options);
+    bpf_link* link = bpf_program__attach_uprobe_opts(program, process.pid, path.c_str(),
+                                                     offset, &options);
     if (link == nullptr) {
       first_error.Update(
           ErrnoStatus(errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
-                                          " of process ", pid, " failed")));
+                                          " of process ", process.pid, " failed")));
       continue;
     }
     absl::MutexLock lock(&mutex_);
-    late_[pid].push_back(link);
+    late_[process].push_back(link);
   }
   absl::MutexLock lock(&mutex_);
-  return late_.count(pid) > 0 ? absl::OkStatus() : first_error;
+  return late_.count(process) > 0 ? absl::OkStatus() : first_error;
 }
 
-void ProbeLinks::RemoveLate(const std::vector<pid_t>& pids) {
+void ProbeLinks::RemoveLate(const std::vector<ProcessId>& processes) {
   std::vector<bpf_link*> links;
   std::vector<UniqueFd> multi;
   {
     absl::MutexLock lock(&mutex_);
-    for (pid_t pid : pids) {
-      if (auto late = multi_late_.extract(pid); !late.empty()) {
+    for (const ProcessId& process : processes) {
+      if (auto late = multi_late_.extract(process); !late.empty()) {
         for (UniqueFd& link : late.mapped()) multi.push_back(std::move(link));
       }
-      auto found = late_.find(pid);
+      auto found = late_.find(process);
       if (found == late_.end()) continue;
       links.insert(links.end(), found->second.begin(), found->second.end());
       late_.erase(found);

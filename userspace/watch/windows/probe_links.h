@@ -3,8 +3,6 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_WINDOWS_PROBE_LINKS_H_
 #define ROCATTACH_USERSPACE_WATCH_WINDOWS_PROBE_LINKS_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "userspace/base/process.h"
 #include "userspace/base/unique_fd.h"
 
 struct bpf_link;
@@ -42,10 +41,11 @@ class ProbeLinks {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // For one process, until RemoveLate(); more than once for more functions. OK if at
   // least one function has its probe.
-  absl::Status AddLate(const bpf_program* program, pid_t pid, const std::string& path,
+  absl::Status AddLate(const bpf_program* program, const ProcessId& process,
+                       const std::string& path,
                        const std::vector<uint64_t>& file_offsets, uint64_t cookie)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void RemoveLate(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveLate(const std::vector<ProcessId>& processes) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const bool multi_;
@@ -56,8 +56,8 @@ class ProbeLinks {
   std::map<uint64_t, bpf_link*> libraries_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, UniqueFd> multi_libraries_ ABSL_GUARDED_BY(mutex_);
   // Links of late attaches: likewise, by process.
-  std::map<pid_t, std::vector<bpf_link*>> late_ ABSL_GUARDED_BY(mutex_);
-  std::map<pid_t, std::vector<UniqueFd>> multi_late_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, std::vector<bpf_link*>> late_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, std::vector<UniqueFd>> multi_late_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

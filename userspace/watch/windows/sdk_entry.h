@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/base/process.h"
 
 namespace rocattach {
 
@@ -20,13 +21,13 @@ class SdkEntry {
 
   // The thread that is to load the collector. NOT_FOUND if there is none;
   // FAILED_PRECONDITION if it cannot be used, for the reason in the message.
-  virtual absl::StatusOr<pid_t> FindThread(pid_t pid) = 0;
+  virtual absl::StatusOr<pid_t> FindThread(const ProcessId& process) = 0;
   // Called if a process where FindThread() found one is entered in another way.
-  virtual void Forget(pid_t pid) = 0;
+  virtual void Forget(const ProcessId& process) = 0;
   // Makes the SDK attach `library`, which the process has loaded under that name, until
   // the end of the recording. Blocks until that has been done. UNAVAILABLE if the
   // thread is doing something else at this moment.
-  virtual absl::Status Enter(pid_t pid, const std::string& library) = 0;
+  virtual absl::Status Enter(const ProcessId& process, const std::string& library) = 0;
 };
 
 }  // namespace rocattach

@@ -58,11 +58,11 @@ SeizedProcesses::~SeizedProcesses() {
   Stop();
 }
 
-bool SeizedProcesses::Seize(pid_t pid) {
+bool SeizedProcesses::Seize(const ProcessId& process) {
   {
     absl::MutexLock lock(&mutex_);
     if (added_.to_seize.size() >= kMostWaiting) return false;
-    added_.to_seize.push_back(pid);
+    added_.to_seize.push_back(process);
   }
   wake_.Signal();
   return true;
@@ -88,10 +88,10 @@ std::optional<Window> SeizedProcesses::Serve(Window window, AttachRequest reques
   return std::move(task.window);
 }
 
-void SeizedProcesses::Forget(pid_t pid) {
+void SeizedProcesses::Forget(const ProcessId& process) {
   {
     absl::MutexLock lock(&mutex_);
-    added_.forgotten.push_back(pid);
+    added_.forgotten.push_back(process);
   }
   wake_.Signal();
 }
@@ -127,7 +127,7 @@ bool SeizedProcesses::Run() {
     Added added;
     stopping = Wait(processes_.empty() && tasks_.empty() && leaving_.empty(), &added);
     busy_ns_ = BootNs();
-    for (pid_t pid : added.to_seize) SeizeNew(pid);
+    for (const ProcessId& process : added.to_seize) SeizeNew(process);
     for (Task& task : added.tasks) tasks_.push_back(std::move(task));
     ReleaseLate();
     KeepAll();
@@ -135,7 +135,7 @@ bool SeizedProcesses::Run() {
       tracing_thread_.AssertOwned();
       return TryAttach(&task);
     });
-    for (pid_t pid : added.forgotten) Release(pid);
+    for (const ProcessId& process : added.forgotten) Release(process);
     if (Tracee::MustLetGo()) ReleaseAll();
     busy_ns_ = 0;
   }
@@ -157,14 +157,13 @@ bool SeizedProcesses::Wait(bool idle, Added* added) {
   return stopping_;
 }
 
-void SeizedProcesses::SeizeNew(pid_t pid) {
-  if (processes_.contains(pid)) return;
-  Process& process = processes_[pid];
+void SeizedProcesses::SeizeNew(const ProcessId& id) {
+  if (processes_.contains(id)) return;
+  Process& process = processes_[id];
   process.deadline_ns = BootNs() + uint64_t{options_.patience_msec} * 1'000'000;
-  SeizeThreads(pid, &process);
-  if (!process.threads.empty()) return;
-  processes_.erase(pid);
-  options_.on_released(pid);
+  SeizeThreads(id.pid, &process);
+  // The threads of a later process with its ID are not kept.
+  if (process.threads.empty() || !Lives(id)) Release(id);
 }
 
 void SeizedProcesses::SeizeThreads(pid_t pid, Process* process) {
@@ -180,8 +179,8 @@ void SeizedProcesses::SeizeThreads(pid_t pid, Process* process) {
   }
 }
 
-void SeizedProcesses::Release(pid_t pid) {
-  auto found = processes_.find(pid);
+void SeizedProcesses::Release(ProcessId process) {
+  auto found = processes_.find(process);
   if (found == processes_.end()) return;
   for (auto& [tid, thread] : found->second.threads) {
     if (!thread.tracee->TryRelease(kSeizedPatienceNs)) {
@@ -189,7 +188,7 @@ void SeizedProcesses::Release(pid_t pid) {
     }
   }
   processes_.erase(found);
-  options_.on_released(pid);
+  options_.on_released(process);
 }
 
 void SeizedProcesses::ReleaseAll() {
@@ -202,9 +201,9 @@ void SeizedProcesses::ReleaseLate() {
   });
 }
 
-bool SeizedProcesses::HasTask(pid_t pid) const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [pid](const Task& task) {
-    return static_cast<pid_t>(task.window.event.pid) == pid;
+bool SeizedProcesses::HasTask(const ProcessId& process) const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [&process](const Task& task) {
+    return ProcessIdOf(task.window.event) == process;
   });
 }
 
@@ -235,21 +234,25 @@ void SeizedProcesses::Settle(Process* process) {
 }
 
 void SeizedProcesses::KeepAll() {
-  std::vector<pid_t> over;
+  std::vector<ProcessId> over;
   uint64_t now = BootNs();
-  for (auto& [pid, process] : processes_) {
-    SeizeThreads(pid, &process);
-    KeepThreads(&process, process.settling.has_value() || HasTask(pid));
+  for (auto& [id, process] : processes_) {
+    KeepThreads(&process, process.settling.has_value() || HasTask(id));
     if (process.settling.has_value() && !options_.is_open(*process.settling))
       Settle(&process);
-    if (process.threads.empty() || now > process.deadline_ns) over.push_back(pid);
+    if (process.threads.empty() || now > process.deadline_ns) {
+      over.push_back(id);
+    } else {
+      // Only now: as long as it has a tracee, no other process has its ID.
+      SeizeThreads(id.pid, &process);
+    }
   }
-  for (pid_t pid : over) Release(pid);
+  for (const ProcessId& id : over) Release(id);
 }
 
 bool SeizedProcesses::TryAttach(Task* task) {
   const rocattach_event event = task->window.event;
-  auto process = processes_.find(static_cast<pid_t>(event.pid));
+  auto process = processes_.find(ProcessIdOf(event));
   Tracee* tracee = nullptr;
   if (process != processes_.end()) {
     auto thread = process->second.threads.find(static_cast<pid_t>(event.tid));

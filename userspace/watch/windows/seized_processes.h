@@ -21,6 +21,7 @@
 #include "injector/attach.h"
 #include "injector/elf/library_facts.h"
 #include "injector/tracing/tracee.h"
+#include "userspace/base/process.h"
 #include "userspace/base/task_thread.h"
 #include "userspace/base/thread_checker.h"
 #include "userspace/base/wake_event.h"
@@ -43,7 +44,7 @@ class SeizedProcesses {
     // True if the window of an event's process is still open.
     std::function<bool(const rocattach_event&)> is_open;
     // Called when a process is not seized any more, or was not. On the tracing thread.
-    std::function<void(pid_t)> on_released;
+    std::function<void(const ProcessId&)> on_released;
     LibraryCache* cache = nullptr;
     uint32_t patience_msec = 0;
   };
@@ -57,13 +58,13 @@ class SeizedProcesses {
   // OK, or why there is no descriptor to wake it.
   absl::Status status() const { return wake_.status(); }
   // False if too many are waiting already.
-  bool Seize(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Seize(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // See Preseizer::Serve(). If too many are waiting already, the window is returned
   // with that outcome, and `done` is not called.
   std::optional<Window> Serve(Window window, AttachRequest request, Done done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // See Preseizer::Forget().
-  void Forget(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Forget(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
   // True if it does nothing, and traces nothing.
   bool idle() const ABSL_LOCKS_EXCLUDED(mutex_);
   // True if a process has blocked the thread for longer than this.
@@ -91,9 +92,9 @@ class SeizedProcesses {
   };
   // Requests that other threads have added.
   struct Added {
-    std::vector<pid_t> to_seize;
+    std::vector<ProcessId> to_seize;
     std::vector<Task> tasks;
-    std::vector<pid_t> forgotten;
+    std::vector<ProcessId> forgotten;
     bool empty() const {
       return to_seize.empty() && tasks.empty() && forgotten.empty();
     }
@@ -104,17 +105,18 @@ class SeizedProcesses {
   bool Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // True if the thread is to stop. `idle`: it has nothing to do but what was added.
   bool Wait(bool idle, Added* added) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SeizeNew(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void SeizeNew(const ProcessId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Seizes the threads of a process that are not seized yet.
   static void SeizeThreads(pid_t pid, Process* process);
-  void Release(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void Release(ProcessId process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   void ReleaseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Detaches released tracees that have stopped since.
   void ReleaseLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   void KeepAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   static void KeepThreads(Process* process, bool has_window);
   static void Settle(Process* process);
-  bool HasTask(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  bool HasTask(const ProcessId& process) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Attaches if the thread is stopped; false if the task must wait.
   bool TryAttach(Task* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
 
@@ -128,7 +130,7 @@ class SeizedProcesses {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   ThreadChecker tracing_thread_;
-  std::map<pid_t, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
+  std::map<ProcessId, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
   // Tracees that are released, but not yet in the stop that a detach needs: if
   // forgotten, they would stop and never continue.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);

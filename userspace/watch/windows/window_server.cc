@@ -2,16 +2,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "injector/attach.h"
-#include "injector/process/thread_status.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
@@ -24,28 +21,6 @@ namespace {
 // A process that is seized in advance and opens no window is released after this time.
 constexpr uint32_t kSeizePatienceMsec = 30'000;
 
-// A thread is joined shortly before the kernel releases its tracees.
-void WaitUntilUntraced(pid_t pid, pid_t tid) {
-  constexpr useconds_t kPauseUsec = 50;
-  for (int i = 0; i < 2000; ++i) {
-    const auto status = ReadThreadStatus(pid, tid);
-    if (!status.ok() || status->tracer != getpid()) return;
-    usleep(kPauseUsec);
-  }
-}
-
-// True if the process can be attached to, but none of its threads was where one can be
-// entered.
-bool HasNoSafePoint(const AttachOutcome& outcome) {
-  if (outcome.ok() || outcome.target_modified) return false;
-  return outcome.reason == AttachReason::kNoSafePoint ||
-         (outcome.retryable && (outcome.reason == AttachReason::kNotAtWindow ||
-                                outcome.reason == AttachReason::kLoaderBusy ||
-                                outcome.reason == AttachReason::kUnsafeContext ||
-                                outcome.reason == AttachReason::kForeignThread ||
-                                outcome.reason == AttachReason::kStopTimeout));
-}
-
 }  // namespace
 
 WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
@@ -53,10 +28,11 @@ WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
     : probe_(probe),
       sink_(sink),
       options_(std::move(options)),
+      attacher_(probe, sink, options_.attacher),
       policy_(PolicyOptions()),
-      requests_(probe, options_.collector, options_.hold_timeout_msec),
+      late_(&attacher_, &policy_),
       followers_([probe](const rocattach_event& event) { return probe->IsOpen(event); },
-                 options_.hold_timeout_msec),
+                 options_.attacher.hold_timeout_msec),
       threads_(ThreadOptions()) {}
 
 WindowServer::~WindowServer() {
@@ -65,16 +41,18 @@ WindowServer::~WindowServer() {
 
 WindowPolicyOptions WindowServer::PolicyOptions() {
   WindowPolicyOptions policy = options_.policy;
-  if (options_.crash_breaker) policy.crash_breaker = &crash_breaker_;
+  if (options_.crash_breaker) policy.crash_breaker = &attacher_.crash_breaker();
   return policy;
 }
 
 ServingThreads::Options WindowServer::ThreadOptions() {
   ServingThreads::Options threads;
   threads.threads = options_.threads;
-  threads.hold_timeout_msec = options_.hold_timeout_msec;
+  threads.hold_timeout_msec = options_.attacher.hold_timeout_msec;
   if (options_.policy.attach) {
-    threads.begin = [this] { WarmUpAttach(options_.collector.file.path, &cache_); };
+    threads.begin = [this] {
+      WarmUpAttach(attacher_.collector_path(), &attacher_.cache());
+    };
   }
   threads.wait_for_event = [this](rocattach_event* event, int stop_fd) {
     return WaitForEvent(event, stop_fd);
@@ -96,8 +74,8 @@ absl::Status WindowServer::Start() {
           return (options_.wanted == nullptr || options_.wanted(pid)) &&
                  policy_.MayAllow(pid);
         },
-        [this](const rocattach_event& event) { return probe_->IsOpen(event); }, &cache_,
-        kSeizePatienceMsec);
+        [this](const rocattach_event& event) { return probe_->IsOpen(event); },
+        &attacher_.cache(), kSeizePatienceMsec);
     if (!preseizer.ok()) return preseizer.status();
     preseizer_ = *std::move(preseizer);
   }
@@ -125,10 +103,8 @@ bool WindowServer::Stop(absl::Duration patience) {
 }
 
 void WindowServer::Expire(const rocattach_event& event) {
-  if (options_.on_window != nullptr) options_.on_window(event);
-  Window window;
-  window.event = event;
-  window.hsa_library = LibraryOf(event);
+  attacher_.Announce(event);
+  Window window = attacher_.NewWindow(event);
   window.attach_tried = true;
   window.outcome.stage = AttachStage::kSeize;
   window.outcome.reason = AttachReason::kStopTimeout;
@@ -141,25 +117,15 @@ void WindowServer::Expire(const rocattach_event& event) {
   window.process.id = ProcessIdOf(event);
   window.process.uid = event.uid;
   window.process.comm = std::string(CommOf(event));
-  Settle(&window);
-  if (preseizer_ != nullptr) preseizer_->Forget(window.process.id.pid);
+  attacher_.Settle(&window);
+  if (preseizer_ != nullptr) preseizer_->Forget(window.process.id);
   sink_->OnWindow(std::move(window));
 }
 
 size_t WindowServer::KeptThreads() const {
-  const absl::Duration than = 2 * absl::Milliseconds(options_.hold_timeout_msec);
+  const absl::Duration than =
+      2 * absl::Milliseconds(options_.attacher.hold_timeout_msec);
   return threads_.Kept(than) + (preseizer_ == nullptr ? 0 : preseizer_->Kept(than));
-}
-
-void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
-                           uint64_t cookie) {
-  rocattach_event event = LateEvent(process, cookie);
-  event.ip = runtime_address;
-  auto prepared = std::make_unique<PreparedTarget>();
-  // If this fails, it fails again when a thread has stopped, and is reported then.
-  if (PrepareAttach(requests_.Build(event), &cache_, prepared.get()).ok()) {
-    prepared_.Add(process.pid, std::move(prepared));
-  }
 }
 
 bool WindowServer::WaitForEvent(rocattach_event* event, int stop_fd) {
@@ -183,15 +149,14 @@ bool WindowServer::Serve(const rocattach_event& event, const Lead& lead) {
     case ROCATTACH_EVENT_WINDOW:
       return ServeWindow(event, lead);
     case ROCATTACH_EVENT_READY:
-      if (awaited_.Remove(event.ready.window_id)) sink_->OnReady(event);
+      if (attacher_.awaited().Remove(event.ready.window_id)) sink_->OnReady(event);
       return true;
     case ROCATTACH_EVENT_FOLLOW:
       followers_.Add(event);
       return true;
     case ROCATTACH_EVENT_EXIT:
-      crash_breaker_.OnExit(
-          ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns),
-          static_cast<int>(event.exit.wait_status), event.time_ns);
+      attacher_.crash_breaker().OnExit(
+          ProcessIdOf(event), static_cast<int>(event.exit.wait_status), event.time_ns);
       sink_->OnEvent(event);
       return true;
     default:
@@ -207,12 +172,8 @@ void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const
     return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
   };
   BeginAttach(static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid),
-              event.start_ns, options_.hold_timeout_msec, is_same_process, start);
-}
-
-std::string WindowServer::LibraryOf(const rocattach_event& event) const {
-  if (options_.libraries == nullptr) return "";
-  return options_.libraries->PathOf(event.cookie & ~ROCATTACH_COOKIE_LATE);
+              event.start_ns, options_.attacher.hold_timeout_msec, is_same_process,
+              start);
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, const Lead& lead) {
@@ -220,18 +181,16 @@ bool WindowServer::ServeWindow(const rocattach_event& event, const Lead& lead) {
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);
   // Called while the thread is stopping.
-  if (options_.on_window != nullptr) options_.on_window(event);
-  Window window;
-  window.event = event;
-  window.hsa_library = LibraryOf(event);
+  attacher_.Announce(event);
+  Window window = attacher_.NewWindow(event);
   // Reading a process takes longer than passing the lead.
   auto hand_over = [&lead] { lead.HandOver(); };
   if (accepted.has_value()) {
     window.reason = *std::move(accepted);
   } else if (policy_.ShouldSkip(&window, hand_over)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
-    if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
-    Finish(std::move(window));
+    if (preseizer_ != nullptr) preseizer_->Forget(ProcessIdOf(event));
+    attacher_.Finish(std::move(window));
     return true;
   }
   const bool is_late = options_.on_late_window != nullptr && IsLate(event);
@@ -240,257 +199,41 @@ bool WindowServer::ServeWindow(const rocattach_event& event, const Lead& lead) {
   if (is_late) options_.on_late_window(event, /*served=*/true);
   if (!is_settled) return true;
   const bool go_on = !window.outcome.tracer_must_exit;
-  Finish(std::move(window));
+  attacher_.Finish(std::move(window));
   return go_on;
 }
 
-void WindowServer::FinishUnannounced(Window window) {
-  if (options_.on_window != nullptr) options_.on_window(window.event);
-  Finish(std::move(window));
-}
-
-void WindowServer::Finish(Window window) {
-  const rocattach_event& event = window.event;
-  if (window.outcome.ok() && window.reason.empty())
-    window.reason = FailedAttemptOf(event).why;
-  if (window.process.id.pid == 0) {
-    // Read only now, not before the stop: the process runs on meanwhile.
-    window.process = ProcessOf(event);
-  }
-  if (window.outcome.ok()) {
-    crash_breaker_.OnAttached(window.process.id, window.process.executable, BootNs());
-  }
-  sink_->OnWindow(std::move(window));
-}
-
 bool WindowServer::Attach(Window* window, const Lead& lead, AttachStart* start) {
-  window->attach_tried = true;
   if (window->event.mode == ROCATTACH_WINDOW_HELD && start->seized_ns == 0 &&
       start->result.ok()) {
     Begin(window->event, start);
   }
-  AttachRequest request = requests_.Build(window->event);
-  if (FailedAttemptOf(window->event).loaded)
-    request.earlier = EarlierAttach::kReplaceStub;
-  ChooseBackendFor(window, &request);
-  awaited_.Add(request.config.window_id, BootNs());
-  std::shared_ptr<StubRemover::Reattach> reattach;
-  if (options_.stub_remover != nullptr) {
-    reattach = std::make_shared<StubRemover::Reattach>(options_.stub_remover,
-                                                       request.point.pid);
-    request.keep_stubs = !reattach->ok();
-  }
+  WindowAttacher::Request request = attacher_.MakeRequest(window);
   if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
-    preseizer_->Serve(std::move(*window), std::move(request),
-                      [this, reattach](Window served) {
-                        Settle(&served);
-                        Finish(std::move(served));
+    preseizer_->Serve(std::move(*window), std::move(request.attach),
+                      [this, reattach = request.reattach](Window served) {
+                        attacher_.Settle(&served);
+                        attacher_.Finish(std::move(served));
                       });
     return false;
   }
-  requests_.AddKernelFacts(window->event, &request);
-  std::unique_ptr<PreparedTarget> prepared;
-  if (IsLate(window->event)) prepared = prepared_.Take(request.point.pid);
-  request.known.prepared = prepared.get();
+  attacher_.requests().AddKernelFacts(window->event, &request.attach);
   // Passing the lead wakes a thread, perhaps on the very CPU that the held one needs in
   // order to stop: so it is delayed until the stop, or until the wait for it takes
   // long, and after the stop it is done only if events are pending.
-  request.callbacks.on_wait = [&lead] { lead.HandOver(); };
-  request.callbacks.on_stopped = [this, &lead] {
+  request.attach.callbacks.on_wait = [&lead] { lead.HandOver(); };
+  request.attach.callbacks.on_stopped = [this, &lead] {
     if (lead.held() && probe_->HasUrgentEvents()) lead.HandOver();
   };
-  window->outcome = AttachAtWindow(request, &cache_, start);
-  Settle(window);
+  window->outcome = AttachAtWindow(request.attach, &attacher_.cache(), start);
+  attacher_.Settle(window);
   return true;
-}
-
-void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) const {
-  if (options_.needs_sdk == nullptr || !options_.needs_sdk()) return;
-  // It is too late to enter through the SDK; the collector's answer says what the SDK
-  // can still provide.
-  if (IsLate(window->event)) return;
-  // Reads the process, which delays only windows of services with sessions that need
-  // the SDK.
-  BackendChoice choice = ChooseBackend(request->point.pid, options_.sdk_search);
-  request->config.backend = choice.backend;
-  window->sdk_missing = std::move(choice.missing);
-}
-
-rocattach_event WindowServer::LateEvent(const ProcessId& process, uint64_t cookie) {
-  rocattach_event event = {};
-  event.type = ROCATTACH_EVENT_WINDOW;
-  event.mode = ROCATTACH_WINDOW_BLOCKED;
-  event.pid = event.tid = static_cast<uint32_t>(process.pid);
-  event.time_ns = BootNs();
-  event.start_ns = process.start_ticks * ClockTickNs();
-  event.cookie = cookie | ROCATTACH_COOKIE_LATE;
-  return event;
-}
-
-WindowServer::FailedAttempt WindowServer::FailedAttemptOf(
-    const rocattach_event& event) {
-  if (!IsLate(event)) return {};
-  absl::MutexLock lock(&failed_attempts_mutex_);
-  const auto attempt = failed_attempts_.find(static_cast<pid_t>(event.pid));
-  return attempt == failed_attempts_.end() ? FailedAttempt() : attempt->second;
-}
-
-void WindowServer::RecordFailedAttempt(pid_t pid, bool loaded, std::string why) {
-  absl::MutexLock lock(&failed_attempts_mutex_);
-  failed_attempts_[pid] = {loaded, std::move(why)};
-}
-
-AttachOutcome WindowServer::LoadForSdk(const ProcessId& process,
-                                       uint64_t runtime_address, uint64_t cookie,
-                                       pid_t tid) {
-  rocattach_event event = LateEvent(process, cookie);
-  event.ip = runtime_address;
-  AttachRequest request = requests_.Build(event);
-  request.point.blocked = true;
-  request.point.tid = tid;
-  request.config.backend = ROCATTACH_BACKEND_SDK_ATTACH;
-  return AttachOnOwnThread(request, &cache_);
-}
-
-void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
-                            uint64_t cookie, const AttachOutcome* entered) {
-  Window window;
-  window.event = LateEvent(process, cookie);
-  window.event.mode =
-      entered != nullptr ? ROCATTACH_WINDOW_LISTENER : ROCATTACH_WINDOW_TAKEN_OVER;
-  window.hsa_library = LibraryOf(window.event);
-  window.attach_tried = true;
-  if (entered != nullptr) window.outcome = *entered;
-  window.outcome.stage = AttachStage::kDone;
-  rocattach_event ready = window.event;
-  ready.type = ROCATTACH_EVENT_READY;
-  ready.mode = ROCATTACH_READY_TAKEN_OVER;
-  ready.ready = {memory, bytes, ready.time_ns};
-  // 0: no report comes, but the end of the process is reported.
-  (void)probe_->ExpectReport(process.pid, 0);
-  FinishUnannounced(std::move(window));
-  sink_->OnReady(ready);
-}
-
-AttachOutcome WindowServer::TryAtCall(const AttachRequest& request,
-                                      const SeenCall& seen, AwaitedCall* call) {
-  AttachOutcome outcome;
-  std::thread([&] {
-    (void)pthread_setname_np(pthread_self(), "rwa-call");
-    outcome = rocattach::AttachAtCall(request, seen, &cache_, call);
-  }).join();
-  if (outcome.tracer_must_exit) WaitUntilUntraced(request.point.pid, seen.tid);
-  outcome.tracer_must_exit = false;
-  return outcome;
-}
-
-bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_address,
-                                uint64_t cookie, AwaitedCall* call,
-                                uint64_t deadline_ns) {
-  std::optional<SeenCall> seen = WaitForCall(call, deadline_ns);
-  if (!seen.has_value() || probe_->IsServed(process.pid)) return false;
-  Window window;
-  window.event = LateEvent(process, cookie);
-  rocattach_event& event = window.event;
-  event.mode = ROCATTACH_WINDOW_SIGNALLED;
-  event.tid = 0;  // the event says nothing about the process, so it is read
-  if (policy_.ShouldSkip(&window, [] {})) return false;
-  window.hsa_library = LibraryOf(event);
-  window.attach_tried = true;
-  AttachRequest request = requests_.Build(event);
-  if (FailedAttemptOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
-  std::optional<StubRemover::Reattach> reattach;
-  if (options_.stub_remover != nullptr) {
-    reattach.emplace(options_.stub_remover, process.pid);
-    request.keep_stubs = !reattach->ok();
-  }
-  ChooseBackendFor(&window, &request);
-  if (!probe_->ExpectReport(process.pid, event.time_ns).ok()) return false;
-  awaited_.Add(request.config.window_id, BootNs());
-  const std::unique_ptr<PreparedTarget> prepared = prepared_.Take(process.pid);
-  request.known.prepared = prepared.get();
-  while (seen.has_value()) {
-    window.outcome = TryAtCall(request, *seen, call);
-    if (window.outcome.ok()) {
-      event.tid = static_cast<uint32_t>(seen->tid);
-      event.ip = seen->ip;
-      // The thread has made no progress since it entered this call.
-      window.outcome.stopped_ns = call->hit_ns();
-      FinishUnannounced(std::move(window));
-      return true;
-    }
-    if (!window.outcome.retryable || BootNs() >= deadline_ns) break;
-    call->Await();
-    seen = WaitForCall(call, deadline_ns);
-  }
-  (void)awaited_.Remove(request.config.window_id);
-  probe_->ForgetReport(process.pid);
-  // The next way to enter needs it again.
-  Prepare(process, runtime_address, cookie);
-  return false;
 }
 
 void WindowServer::PassBy(const ProcessId& process, uint64_t cookie,
                           AttachReason reason, std::string detail) {
-  Window window;
-  window.event = LateEvent(process, cookie);
-  window.hsa_library = LibraryOf(window.event);
-  window.attach_tried = true;
-  window.outcome.reason = reason;
-  window.outcome.detail = std::move(detail);
-  SetAttachVerdict(&window);
-  window.verdict = Verdict::kPassed;
-  if (preseizer_ != nullptr) preseizer_->Forget(process.pid);
-  FinishUnannounced(std::move(window));
-}
-
-absl::Status WindowServer::AttachBlocked(const ProcessId& process,
-                                         uint64_t runtime_address, uint64_t cookie,
-                                         bool returns_unentered) {
-  Window window;
-  window.event = LateEvent(process, cookie);
-  rocattach_event& event = window.event;
-  event.ip = runtime_address;
-  window.hsa_library = LibraryOf(event);
-  window.attach_tried = true;
-  AttachRequest request = requests_.Build(event);
-  if (FailedAttemptOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
-  request.point.blocked = true;
-  ChooseBackendFor(&window, &request);
-  std::optional<StubRemover::Reattach> reattach;
-  if (options_.stub_remover != nullptr) {
-    reattach.emplace(options_.stub_remover, process.pid);
-    request.keep_stubs = !reattach->ok();
-  }
-  const std::unique_ptr<PreparedTarget> prepared = prepared_.Take(process.pid);
-  request.known.prepared = prepared.get();
-  awaited_.Add(request.config.window_id, BootNs());
-  if (absl::Status status = probe_->ExpectReport(process.pid, event.time_ns);
-      !status.ok()) {
-    window.outcome.reason = AttachReason::kServiceResources;
-    window.outcome.detail = std::string(status.message());
-  } else {
-    window.outcome = AttachBlockedThread(request, &cache_);
-    event.tid = static_cast<uint32_t>(request.point.tid);
-  }
-  if (!window.outcome.ok()) probe_->ForgetReport(process.pid);
-  if (returns_unentered && HasNoSafePoint(window.outcome)) {
-    (void)awaited_.Remove(event.time_ns);
-    return absl::AbortedError(
-        absl::StrCat("no thread of process ", process.pid,
-                     " can be entered now: ", window.outcome.detail));
-  }
-  Settle(&window);
-  FinishUnannounced(std::move(window));
-  return absl::OkStatus();
-}
-
-void WindowServer::Settle(Window* window) {
-  if (window->outcome.ok()) return;  // open until the collector reports
-  (void)awaited_.Remove(window->event.time_ns);
-  // After any failure, the thread must not be held until its deadline.
-  probe_->Release(window->event);
-  SetAttachVerdict(window);
+  if (preseizer_ != nullptr) preseizer_->Forget(process);
+  late_.PassBy(process, cookie, reason, std::move(detail));
 }
 
 }  // namespace rocattach
