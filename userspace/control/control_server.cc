@@ -98,7 +98,9 @@ class Service : public v1::Control::Service {
                             const v1::StartSessionRequest* request,
                             v1::StartSessionResponse* response) override {
     SessionRequest spec;
-    for (uint32_t pid : request->pids()) spec.pids.push_back(static_cast<pid_t>(pid));
+    for (uint32_t pid : request->pids()) {
+      spec.targets.push_back({.pid = static_cast<pid_t>(pid)});
+    }
     const auto catalog = CatalogOf(*request, sessions_->catalog());
     if (!catalog.ok()) return ControlStatus(catalog.status());
     for (const v1::Filter& filter : request->filters()) {

@@ -24,7 +24,7 @@ bool NeedsSdk(const std::vector<FilterSpec>& filters) {
 }
 
 bool IsForAllProcesses(const SessionRequest& request) {
-  return request.pids.empty() && request.targets.empty();
+  return request.targets.empty();
 }
 
 absl::Status CheckTimes(const SessionRequest& request) {

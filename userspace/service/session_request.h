@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "userspace/base/process.h"
 #include "userspace/session/collection_period.h"
 #include "userspace/session/session_runner.h"
 #include "userspace/session/session_sink.h"
@@ -21,7 +22,9 @@
 namespace rocattach {
 
 struct SessionRequest {
-  std::vector<pid_t> pids = {};  // empty: every process, including future ones
+  // Empty: every process, including future ones. Without a start time: the process that
+  // has this ID when the session starts.
+  std::vector<ProcessId> targets = {};
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
   std::vector<CollectionPeriod> periods = {};  // empty: always
@@ -32,7 +35,6 @@ struct SessionRequest {
   // Duration and periods begin with the first process instead of now.
   bool from_first_process = false;
   // For programs that receive the records themselves.
-  std::vector<ProcessId> targets = {};  // like `pids`
   std::shared_ptr<RecordConsumer> consumer = {};
   // Gets the names that the records need; null if the consumer needs none.
   std::shared_ptr<SessionTargetNames> names = {};

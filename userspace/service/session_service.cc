@@ -237,8 +237,8 @@ void SessionService::BeginPeriod(Session* session) {
 }
 
 std::vector<ProcessId> SessionService::TargetsOf(const Session& session) {
-  if (session.targets.empty()) return targets_->Targets();
-  return {session.targets.begin(), session.targets.end()};
+  const std::vector<ProcessId>& named = session.request.targets;
+  return named.empty() ? targets_->Targets() : named;
 }
 
 void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
@@ -329,12 +329,15 @@ absl::StatusOr<SessionService::Session> SessionService::NewSession(
         SessionStatus::kSessionFilterDataMismatch,
         absl::StrCat("two filters of kind ", static_cast<int>(filter.kind)));
   }
-  Session session;
-  for (pid_t pid : request.pids) {
-    ASSIGN_OR_RETURN(const ProcessId target, targets_->FindTarget(pid));
-    session.targets.insert(target);
+  std::set<ProcessId> targets;
+  for (ProcessId target : request.targets) {
+    if (target.start_ticks == 0) {
+      ASSIGN_OR_RETURN(target, targets_->FindTarget(target.pid));
+    }
+    targets.insert(target);
   }
-  session.targets.insert(request.targets.begin(), request.targets.end());
+  request.targets.assign(targets.begin(), targets.end());
+  Session session;
   if (request.names == nullptr) request.names = std::make_shared<SessionTargetNames>();
   session.id = SessionOfNumber(++last_number_);
   session.request = std::move(request);
@@ -345,7 +348,7 @@ absl::Status SessionService::StartRun(Session* session) {
   RunSpec spec;
   spec.session = session->id;
   spec.filters = session->request.filters;
-  spec.targets.assign(session->targets.begin(), session->targets.end());
+  spec.targets = session->request.targets;
   spec.consumer = session->request.consumer;
   spec.names = session->request.names;
   const std::shared_ptr<TargetRun> run = runner_.NewTargetRun(std::move(spec));

@@ -96,8 +96,7 @@ class SessionService {
  private:
   struct Session {
     SessionId id = {};
-    SessionRequest request;
-    std::set<ProcessId> targets;     // empty: all
+    SessionRequest request;          // its targets have start times
     std::shared_ptr<TargetRun> run;  // its last start; nullptr: none yet, or it is over
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;

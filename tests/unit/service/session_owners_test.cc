@@ -18,15 +18,15 @@ TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsRefusedAndNamesTheOwner)
   Arrive(&fake);
   auto first = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
   ASSERT_TRUE(first.ok()) << first.status();
-  auto second =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  auto second = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"GRBM_COUNT"})}});
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(SessionStatusOf(second.status()), SessionStatus::kHasActiveSession);
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("session " + std::to_string(*first)));
   EXPECT_TRUE(service_->Stop(*first).ok());
-  second =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  second = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"GRBM_COUNT"})}});
   EXPECT_TRUE(second.ok()) << second.status();
   Exit();
 }
@@ -47,8 +47,8 @@ TEST_F(SessionServiceTest, ASessionThatYieldsGivesWayAtOnceAndGoesOn) {
   const auto active = [&] { return service_->List().front().active; };
   for (int i = 0; i < 2000 && !active(); ++i) usleep(1000);
   ASSERT_TRUE(active());
-  const auto user =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  const auto user = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"GRBM_COUNT"})}});
   ASSERT_TRUE(user.ok()) << user.status();
   EXPECT_FALSE(active());
   EXPECT_TRUE(service_->List().back().active);
@@ -75,24 +75,24 @@ TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
   Player first_player(&fakes[0]), second_player(&fakes[1]);
   Arrive(&fakes[0], 0, kAll, true, "GPU-XX");
   Arrive(&fakes[1], 1, kAll, true, "GPU-XX");
-  auto first =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  auto first = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"SQ_WAVES"})}});
   ASSERT_TRUE(first.ok()) << first.status();
-  auto second =
-      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  auto second = service_->Start(
+      {.targets = {{.pid = 5'000'001}}, .filters = {Counters({"GRBM_COUNT"})}});
   EXPECT_EQ(SessionStatusOf(second.status()), SessionStatus::kHasActiveSession);
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("the counters of GPU 0000:03:00.0 belong to session 1"));
   EXPECT_EQ(second_player.Generation(), 0u) << "it was not asked";
   // The second process's dispatches can still be timed: no session owns those.
   FilterSpec times;
-  second = service_->Start({.pids = {5'000'001}, .filters = {times}});
+  second = service_->Start({.targets = {{.pid = 5'000'001}}, .filters = {times}});
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(service_->List().back().collects, std::vector<std::string>{"dispatches"});
   EXPECT_TRUE(service_->Stop(*second).ok());
   EXPECT_TRUE(service_->Stop(*first).ok());
-  second =
-      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  second = service_->Start(
+      {.targets = {{.pid = 5'000'001}}, .filters = {Counters({"GRBM_COUNT"})}});
   EXPECT_TRUE(second.ok()) << second.status();
   Exit(0);
   Exit(1);
@@ -104,8 +104,8 @@ TEST_F(SessionServiceTest, APeriodThatConflictsIsReportedAndWaits) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);
-  auto owner =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  auto owner = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"SQ_WAVES"})}});
   ASSERT_TRUE(owner.ok()) << owner.status();
   SessionRequest request;
   request.filters = {Counters({"GRBM_COUNT"})};
@@ -146,8 +146,10 @@ TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);
-  ASSERT_TRUE(
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}}).ok());
+  ASSERT_TRUE(service_
+                  ->Start({.targets = {{.pid = 5'000'000}},
+                           .filters = {Counters({"SQ_WAVES"})}})
+                  .ok());
   SessionRequest request;
   request.filters = {Counters({"GRBM_COUNT"})};
   request.periods = {{60'000'000, 60'000'000, 3}};

@@ -117,8 +117,8 @@ TEST_F(SessionServiceTest, AProcessThatDiesDuringAStartDoesNotBlockIt) {
     testing_support::Await(is_written, "the plan");
     Exit();
   });
-  auto session =
-      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  auto session = service_->Start(
+      {.targets = {{.pid = 5'000'000}}, .filters = {Counters({"SQ_WAVES"})}});
   killer.join();
   EXPECT_FALSE(session.ok());
   EXPECT_THAT(std::string(session.status().message()), HasSubstr("ended"));
