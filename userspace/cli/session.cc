@@ -20,13 +20,16 @@
 #include "userspace/cli/options/session_arguments.h"
 #include "userspace/cli/session_wait.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_channel.h"
+#include "userspace/control/service_connection.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/report/message_json.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {
 namespace {
+
+using Stub = ServiceConnection::Stub;
 
 constexpr int kExitRefused = 1;
 
@@ -77,8 +80,9 @@ void PrintOver(const v1::SessionStatus& session, const std::string& output) {
 }
 
 // The same after a stop; the service lists only recent sessions.
-absl::Status ReportOver(ControlClient* client, bool json, uint64_t number) {
-  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client->GetStatus());
+absl::Status ReportOver(ServiceConnection* service, bool json, uint64_t number) {
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                   service->Call(&Stub::AsyncGetStatus, {}));
   Json line = {{"session", number}};
   for (const v1::SessionStatus& session : status.sessions()) {
     if (session.session() != number) continue;
@@ -129,13 +133,10 @@ void Print(const v1::SessionStatus& session, const std::string& output) {
   }
 }
 
-v1::StartSessionRequest Request(const std::vector<uint32_t>& pids,
-                                const SessionSpec& session) {
-  v1::StartSessionRequest request;
-  request.mutable_pids()->Add(pids.begin(), pids.end());
-  for (const FilterSpec& filter : session.filters) {
-    *request.add_filters() = FilterToProto(filter);
-  }
+v1::SessionRequest Request(const std::vector<uint32_t>& pids,
+                           const SessionSpec& session) {
+  v1::SessionRequest request = RequestToProto(session.filters, /*targets=*/{});
+  for (uint32_t pid : pids) request.add_processes()->set_pid(pid);
   for (const CollectionPeriod& period : session.periods) {
     v1::Period* out = request.add_periods();
     out->set_delay_ns(period.delay_ns);
@@ -154,8 +155,9 @@ v1::StartSessionRequest Request(const std::vector<uint32_t>& pids,
 // Architectures of the GPUs of attached processes, or of the machine if there are none.
 absl::StatusOr<std::vector<std::string>> AttachedArchitectures(
     const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const auto client, ControlClient::Connect(arguments.socket));
-  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client->GetStatus());
+  ServiceConnection service(arguments.socket);
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                   service.Call(&Stub::AsyncGetStatus, {}));
   std::set<std::string> names;
   for (const v1::AttachedProcess& process : status.processes()) {
     const auto& pids = arguments.pids;
@@ -194,13 +196,15 @@ int RunStart(const Arguments& arguments) {
     Fail(session.status());
     return absl::IsUnavailable(session.status()) ? kExitUnreadable : kExitUsage;
   }
-  auto client = ControlClient::Connect(arguments.socket);
-  if (!client.ok()) return Fail(client.status());
+  ServiceConnection service(arguments.socket);
+  const absl::Status greeted = service.Hello();
+  if (!greeted.ok()) return Fail(greeted);
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   const bool wait =
       arguments.wait || (terminal && !arguments.json && !arguments.no_wait);
-  SessionWait waiting(client->get(), wait);
-  const auto response = (*client)->StartSession(Request(arguments.pids, *session));
+  SessionWait waiting(&service, wait);
+  const auto response =
+      service.Call(&Stub::AsyncStart, Request(arguments.pids, *session));
   if (!response.ok()) return Fail(response.status());
   if (arguments.json) {
     PrintJson(*response);
@@ -215,24 +219,23 @@ int RunStart(const Arguments& arguments) {
   const absl::Status ended = waiting.UntilEnd(response->session());
   if (!ended.ok()) return Fail(ended);
   const absl::Status reported =
-      ReportOver(client->get(), arguments.json, response->session());
+      ReportOver(&service, arguments.json, response->session());
   return reported.ok() ? kExitOk : Fail(reported);
 }
 
 int RunStop(const Arguments& arguments) {
-  auto client = ControlClient::Connect(arguments.socket);
-  if (!client.ok()) return Fail(client.status());
-  const absl::Status status = (*client)->StopSession(arguments.number);
+  ServiceConnection service(arguments.socket);
+  v1::SessionNumber number;
+  number.set_session(arguments.number);
+  const absl::Status status = service.Call(&Stub::AsyncStop, number).status();
   if (!status.ok()) return Fail(status);
-  const absl::Status reported =
-      ReportOver(client->get(), arguments.json, arguments.number);
+  const absl::Status reported = ReportOver(&service, arguments.json, arguments.number);
   return reported.ok() ? kExitOk : Fail(reported);
 }
 
 int RunStatus(const Arguments& arguments) {
-  auto client = ControlClient::Connect(arguments.socket);
-  if (!client.ok()) return Fail(client.status());
-  const auto response = (*client)->GetStatus();
+  ServiceConnection service(arguments.socket);
+  const auto response = service.Call(&Stub::AsyncGetStatus, {});
   if (!response.ok()) return Fail(response.status());
   if (arguments.json) {
     PrintJson(*response);

@@ -7,6 +7,8 @@
 namespace rocattach {
 namespace {
 
+using Stub = ServiceConnection::Stub;
+
 constexpr int kTickMsec = 200;
 
 volatile sig_atomic_t asked_to_stop = 0;
@@ -17,8 +19,8 @@ void OnWaitSignal(int) {
 
 }  // namespace
 
-SessionWait::SessionWait(ControlClient* client, bool wanted)
-    : client_(client), enter_(wanted) {
+SessionWait::SessionWait(ServiceConnection* service, bool wanted)
+    : service_(service), enter_(wanted) {
   if (!wanted) return;
   struct sigaction action = {};
   action.sa_handler = OnWaitSignal;
@@ -27,7 +29,8 @@ SessionWait::SessionWait(ControlClient* client, bool wanted)
 }
 
 absl::StatusOr<bool> SessionWait::Over(uint64_t session) {
-  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client_->GetStatus());
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status,
+                   service_->Call(&Stub::AsyncGetStatus, {}));
   for (const v1::SessionStatus& candidate : status.sessions()) {
     if (candidate.session() == session) return candidate.over();
   }
@@ -39,7 +42,9 @@ absl::Status SessionWait::UntilEnd(uint64_t session) {
     ASSIGN_OR_RETURN(const bool over, Over(session));
     if (over) return absl::OkStatus();
   }
-  const absl::Status stopped = client_->StopSession(session);
+  v1::SessionNumber number;
+  number.set_session(session);
+  const absl::Status stopped = service_->Call(&Stub::AsyncStop, number).status();
   // It may have ended by itself meanwhile.
   return absl::IsNotFound(stopped) ? absl::OkStatus() : stopped;
 }

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "userspace/cli/terminal/enter_key.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_connection.h"
 
 namespace rocattach {
 
@@ -15,7 +15,7 @@ class SessionWait {
   // Create it before the session starts, so that an early Ctrl-C stops the session too:
   // if `wanted`, the first SIGINT, SIGTERM or SIGHUP is kept for UntilEnd; a second one
   // ends the program.
-  SessionWait(ControlClient* client, bool wanted);
+  SessionWait(ServiceConnection* service, bool wanted);
 
   bool watching_keys() const { return enter_.watching(); }
 
@@ -27,7 +27,7 @@ class SessionWait {
   // True if the service reports that the session is over.
   absl::StatusOr<bool> Over(uint64_t session);
 
-  ControlClient* client_;
+  ServiceConnection* service_;
   EnterKey enter_;
 };
 

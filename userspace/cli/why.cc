@@ -17,7 +17,8 @@
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/why_text.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_channel.h"
+#include "userspace/control/service_connection.h"
 #include "userspace/report/text.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/watch/discovery/known_libraries.h"
@@ -194,14 +195,10 @@ int InspectLive(const WhyArguments& arguments, const std::string& why) {
 
 int RunWhy(const WhyArguments& arguments) {
   if (!arguments.recordings.empty()) return ReadRecordings(arguments);
-  absl::StatusOr<v1::GetHistoryResponse> history =
-      absl::UnavailableError("no service answers");
-  auto client = ControlClient::Connect(arguments.socket);
-  if (client.ok()) {
-    history = (*client)->GetHistory(arguments.pid);
-  } else {
-    history = client.status();
-  }
+  ServiceConnection service(arguments.socket);
+  v1::GetHistoryRequest request;
+  request.set_pid(arguments.pid);
+  const auto history = service.Call(&ServiceConnection::Stub::AsyncGetHistory, request);
   if (!history.ok()) {
     const std::string message(history.status().message());
     if (arguments.socket_named) {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "schemas/control.pb.h"
+#include "schemas/sessions.pb.h"
 #include "schemas/stream.pb.h"
 #include "userspace/report/message_json.h"
 

@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "schemas/session_api.pb.h"
+#include "schemas/sessions.pb.h"
 #include "userspace/session/session_record.h"
 #include "userspace/session/target_names.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "schemas/session_api.pb.h"
+#include "schemas/sessions.pb.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/session/session_types.h"
 

@@ -67,11 +67,4 @@ std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket) {
   return grpc::CreateInsecureChannelFromFd("rocattach-watch", socket.release());
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
-    const std::string& path) {
-  absl::StatusOr<UniqueFd> socket = ConnectToSocket(path);
-  if (!socket.ok()) return socket.status();
-  return ChannelOver(*std::move(socket));
-}
-
 }  // namespace rocattach

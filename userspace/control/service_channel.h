@@ -19,15 +19,10 @@ inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
 // default. Set-user-ID programs ignore the variable: a caller could choose the service.
 std::string ControlSocket();
 
-// Connects to the service at `path`; errors as below.
+// Connects to the service at `path`. UNAVAILABLE, with a remedy, if none answers.
 absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path);
 // Makes a channel over it, which does not connect again when the service goes away.
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket);
-
-// UNAVAILABLE, with a remedy, if no service answers at `path`. The channel does not
-// connect again when the service goes away.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
-    const std::string& path);
 
 }  // namespace rocattach
 

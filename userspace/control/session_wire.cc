@@ -59,6 +59,31 @@ std::vector<NumberRange> Get(const Ranges& ranges) {
   return list;
 }
 
+absl::Status SameCode(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      status.error_message());
+}
+
+// An error that gRPC has made, not the service.
+absl::Status ConnectionError(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:  // only a service that ends cancels calls
+      return absl::UnavailableError(
+          "rocattach-watch has closed the connection: it is ending, it has too many "
+          "connections, or you are neither root nor the user that runs it");
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnimplementedError(
+          "this rocattach-watch does not know the request: it is of another version "
+          "than this program; use the same version of both");
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::DeadlineExceededError(
+          "rocattach-watch has not carried this out in time");
+    default:
+      return SameCode(status);
+  }
+}
+
 }  // namespace
 
 std::string WireMessage(absl::string_view message) {
@@ -69,14 +94,14 @@ std::string WireMessage(absl::string_view message) {
   return absl::StrCat(message.substr(0, end), "…");
 }
 
-v1::TargetProcess ToProto(ProcessId target) {
-  v1::TargetProcess out;
+v1::ProcessIdentity ToProto(ProcessId target) {
+  v1::ProcessIdentity out;
   out.set_pid(static_cast<uint32_t>(target.pid));
   out.set_start_ticks(target.start_ticks);
   return out;
 }
 
-ProcessId FromProto(const v1::TargetProcess& process) {
+ProcessId FromProto(const v1::ProcessIdentity& process) {
   return {static_cast<pid_t>(process.pid()), process.start_ticks()};
 }
 
@@ -92,25 +117,26 @@ grpc::Status ToGrpc(const absl::Status& status) {
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   v1::SessionErrorDetail detail;
-  int number = static_cast<int>(SessionStatus::kError);
   const bool told = !status.error_details().empty() &&
                     detail.ParseFromString(status.error_details()) &&
                     !SessionStatusName(detail.status()).empty() && detail.status() != 0;
-  if (told) number = detail.status();
-  const std::string sent = status.error_message();
-  absl::string_view message = sent;
-  if (!told && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    message =
-        "rocattach-watch has closed the connection: it is ending, it has too many "
-        "connections, or you are neither root nor the user that runs it";
-  } else if (!told && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    message = "this rocattach-watch is older than the library";
-  } else if (!told && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    message = "rocattach-watch has not carried this out in time";
-  }
-  absl::Status result = SessionError(static_cast<SessionStatus>(number), message);
+  if (!told) return ConnectionError(status);
+  const auto number = static_cast<SessionStatus>(detail.status());
+  absl::Status result = number == SessionStatus::kError
+                            ? SameCode(status)
+                            : SessionError(number, status.error_message());
   if (detail.owner() != 0) SetSessionOwner(detail.owner(), &result);
   return result;
+}
+
+v1::SessionRequest RequestToProto(const std::vector<FilterSpec>& filters,
+                                  const std::vector<ProcessId>& targets) {
+  v1::SessionRequest request;
+  for (const FilterSpec& filter : filters) {
+    *request.add_filters() = FilterToProto(filter);
+  }
+  for (ProcessId target : targets) *request.add_processes() = ToProto(target);
+  return request;
 }
 
 v1::Filter FilterToProto(const FilterSpec& spec) {

@@ -1,4 +1,4 @@
-// Conversions for schemas/session_api.proto and the filters in it.
+// Conversions for schemas/sessions.proto that clients and the service need.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
 #define ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
 
@@ -6,34 +6,35 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "schemas/control.pb.h"
-#include "schemas/session_api.pb.h"
+#include "schemas/sessions.pb.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
 
-// Changes whenever a record of session_record.h does.
-inline constexpr uint32_t kRecordFormat = 2;
+// HelloResponse.protocol: changes whenever a record of session_record.h does, and with
+// every other change that the other side would misunderstand.
+inline constexpr uint32_t kSessionProtocol = 3;
 
-// The error of a service that has closed its sessions because it is ending.
-inline constexpr char kServiceEnding[] = "rocattach-watch is ending";
-
-v1::TargetProcess ToProto(ProcessId target);
-ProcessId FromProto(const v1::TargetProcess& process);
+v1::ProcessIdentity ToProto(ProcessId target);
+ProcessId FromProto(const v1::ProcessIdentity& process);
 
 // The message, cut to a length that can be sent.
 std::string WireMessage(absl::string_view message);
 
 // The codes of absl and gRPC have the same numbers; the session status is included.
 grpc::Status ToGrpc(const absl::Status& status);
-// Errors that carry no session status become ERROR; connection errors get a message
-// with a remedy.
+// Errors that carry no session status are ERROR, and keep their code. Those of the
+// connection get a message with a remedy, and UNAVAILABLE if the service has closed it.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// Filters, as the control protocol carries them too.
+// A request without periods, duration and counter files.
+v1::SessionRequest RequestToProto(const std::vector<FilterSpec>& filters,
+                                  const std::vector<ProcessId>& targets);
+
 v1::Filter FilterToProto(const FilterSpec& spec);
 
 // Accepts any message: the session engine refuses what is invalid in it.

@@ -2,7 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_LIBRARY_RECORD_WIRE_H_
 #define ROCATTACH_USERSPACE_LIBRARY_RECORD_WIRE_H_
 
-#include "schemas/session_api.pb.h"
+#include "schemas/sessions.pb.h"
 #include "userspace/session/session_runner.h"
 
 namespace rocattach {

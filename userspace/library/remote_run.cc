@@ -9,7 +9,6 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/control/run_names.h"
-#include "userspace/control/session_wire.h"
 #include "userspace/library/record_wire.h"
 
 namespace rocattach {
@@ -48,7 +47,7 @@ void RemoteStream::Cancel() {
   }
 }
 
-bool RemoteStream::Await(ServiceConnection::Stub* stub, const Awaited& what) {
+bool RemoteStream::Await(const Awaited& what) {
   Shared& shared = *shared_;
   for (int second = 0; second < kSecondsForRecords; ++second) {
     {
@@ -60,33 +59,32 @@ bool RemoteStream::Await(ServiceConnection::Stub* stub, const Awaited& what) {
         return true;
       }
     }
-    const bool answers =
-        stub != nullptr ? connection_->Answers(stub) : connection_->Answers();
-    if (!answers) break;
+    if (!Answers()) break;
   }
   absl::MutexLock lock(&shared.mutex);
   return IsThere(shared, what);
 }
 
-grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
+grpc::Status RemoteStream::StartOnce(const std::shared_ptr<Stub>& stub,
                                      const Begin& begin) {
   Cancel();  // ends a first attempt, over a connection that was lost
+  stub_ = stub;
   shared_ = std::make_shared<Shared>();
   shared_->connection = connection_;
   shared_->consumer = consumer_;
   shared_->names = names_;
   shared_->lost = lost_;
-  shared_->reader = begin(stub, &shared_->context);
+  shared_->reader = begin(stub.get(), &shared_->context);
   thread_ = std::thread([shared = shared_] { Read(shared); });
   Shared& shared = *shared_;
-  const bool answered = Await(stub, {.started = true});
+  const bool answered = Await({.started = true});
   if (!answered) {
     Cancel();
     return connection_->NoAnswer();
   }
   absl::MutexLock lock(&shared.mutex);
   if (shared.started.has_value()) {
-    started_ = *shared.started;
+    session_.set_session(*shared.started);
     return grpc::Status::OK;
   }
   if (!shared.end.ok()) return shared.end;
@@ -96,7 +94,7 @@ grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
 
 absl::Status RemoteStream::Start(const Begin& begin) {
   return connection_->Ask(
-      [&](ServiceConnection::Stub* stub) { return StartOnce(stub, begin); });
+      [&](const std::shared_ptr<Stub>& stub) { return StartOnce(stub, begin); });
 }
 
 void RemoteStream::ConsumeEvent(Shared* shared, const v1::RunEvent& event) {
@@ -150,11 +148,21 @@ void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
 absl::Status RemoteStream::WaitFor(uint64_t total) {
   if (UserCallback::Active()) return absl::OkStatus();
   Shared& shared = *shared_;
-  const bool done = Await(nullptr, {.total = total});
+  const bool done = Await({.total = total});
   absl::MutexLock lock(&shared.mutex);
   if (shared.total >= total) return absl::OkStatus();
   if (done && !shared.stopping) return Loss(shared);
   return SessionError(SessionStatus::kError, "the last records have not arrived");
+}
+
+absl::Status RemoteStream::Drain() {
+  ASSIGN_OR_RETURN(const v1::DrainResponse drained, Call(&Stub::AsyncDrain));
+  return WaitFor(drained.total());
+}
+
+absl::StatusOr<v1::DeviceValues> RemoteStream::Poll() {
+  RETURN_IF_ERROR(Check());
+  return Call(&Stub::AsyncPollDevice);
 }
 
 absl::Status RemoteStream::Check() {
@@ -170,20 +178,12 @@ absl::Status RemoteStream::Stop() {
     if (shared.ended) return Loss(shared);
     shared.stopping = true;
   }
-  v1::RunNumber request;
-  request.set_run(run());
-  v1::StopRunResponse response;
-  absl::Status stopped = connection_->Call<v1::StopRunResponse>(
-      [&](ServiceConnection::Stub* stub, grpc::ClientContext* context,
-          grpc::CompletionQueue* queue) {
-        return stub->AsyncStopRun(context, request, queue);
-      },
-      &response);
-  // The service may still be collecting: it ends a run whose call is cancelled as soon
-  // as it can.
+  absl::Status stopped = Call(&Stub::AsyncStop).status();
+  // The service may still be collecting: it ends a session whose call is cancelled as
+  // soon as it can.
   if (!stopped.ok()) shared.context.TryCancel();
   if (UserCallback::Active()) return stopped;
-  const bool ended = Await(nullptr, {});
+  const bool ended = Await({});
   if (!ended) {
     shared.context.TryCancel();
     stopped.Update(

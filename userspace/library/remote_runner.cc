@@ -58,12 +58,9 @@ class RemoteRun : public SessionRun {
   RemoteRun(std::shared_ptr<ServiceConnection> connection,
             std::shared_ptr<OwnSessions> own, RunSpec spec)
       : connection_(connection),
+        request_(RequestToProto(spec.filters, spec.targets)),
         stream_(std::move(connection), std::move(own), spec.session,
                 std::move(spec.consumer), std::move(spec.names), std::move(spec.lost)) {
-    for (const FilterSpec& filter : spec.filters) {
-      *request_.add_filters() = FilterToProto(filter);
-    }
-    for (ProcessId target : spec.targets) *request_.add_processes() = ToProto(target);
   }
 
   absl::Status Start() override {
@@ -75,32 +72,19 @@ class RemoteRun : public SessionRun {
   absl::Status Stop() override { return stream_.Stop(); }
 
   absl::Status Drain() override {
-    absl::Status drained = DrainRun();
+    const absl::Status drained = stream_->Drain();
     if (drained.ok()) return drained;
     return SessionError(SessionStatus::kCorruptedSessionBuffer, drained.message());
   }
 
   absl::Status Check() override {
     RETURN_IF_ERROR(stream_->Check());
-    return connection_->Answers() ? absl::OkStatus()
-                                  : FromGrpc(connection_->NoAnswer());
+    return stream_->Answers() ? absl::OkStatus() : FromGrpc(connection_->NoAnswer());
   }
 
  private:
-  absl::Status DrainRun() {
-    v1::RunNumber request;
-    request.set_run(stream_->run());
-    v1::DrainRunResponse response;
-    RETURN_IF_ERROR(connection_->Call<v1::DrainRunResponse>(
-        [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-          return stub->AsyncDrainRun(context, request, queue);
-        },
-        &response));
-    return stream_->WaitFor(response.total());
-  }
-
   const std::shared_ptr<ServiceConnection> connection_;
-  v1::RunRequest request_;
+  const v1::SessionRequest request_;
   NamedStream stream_;
 };
 
@@ -108,8 +92,7 @@ class RemoteDevice : public DeviceRun {
  public:
   RemoteDevice(std::shared_ptr<ServiceConnection> connection,
                std::shared_ptr<OwnSessions> own, SessionId session)
-      : connection_(connection),
-        stream_(std::move(connection), std::move(own), session, nullptr, nullptr,
+      : stream_(std::move(connection), std::move(own), session, nullptr, nullptr,
                 nullptr) {}
 
   absl::Status Start(const v1::RunDeviceRequest& request) {
@@ -119,56 +102,32 @@ class RemoteDevice : public DeviceRun {
   }
 
   absl::StatusOr<std::vector<double>> Poll() override {
-    RETURN_IF_ERROR(stream_->Check());
-    v1::RunNumber request;
-    request.set_run(stream_->run());
-    v1::DeviceValues response;
-    RETURN_IF_ERROR(AsError(connection_->Call<v1::DeviceValues>(
-        [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-          return stub->AsyncPollDevice(context, request, queue);
-        },
-        &response)));
-    return std::vector<double>(response.values().begin(), response.values().end());
+    const auto polled = stream_->Poll();
+    RETURN_IF_ERROR(AsError(polled.status()));
+    return std::vector<double>(polled->values().begin(), polled->values().end());
   }
 
   absl::Status Stop() override { return stream_.Stop(); }
   bool lost() const override { return !stream_->Check().ok(); }
 
  private:
-  const std::shared_ptr<ServiceConnection> connection_;
   mutable NamedStream stream_;
 };
 
 }  // namespace
 
 absl::Status RemoteRunner::Connect() {
-  v1::HelloResponse response;
-  return connection_->Call<v1::HelloResponse>(
-      [](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-        return stub->AsyncHello(context, {}, queue);
-      },
-      &response);
+  return connection_->Hello();
 }
 
 absl::Status RemoteRunner::CheckFilter(const FilterSpec& filter) {
-  v1::CheckFilterResponse response;
-  return connection_->Call<v1::CheckFilterResponse>(
-      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-        return stub->AsyncCheckFilter(context, FilterToProto(filter), queue);
-      },
-      &response);
+  return connection_->Call(&Stub::AsyncCheckFilter, FilterToProto(filter)).status();
 }
 
 absl::StatusOr<ProcessId> RemoteRunner::FindTarget(pid_t pid) {
-  v1::FindProcessRequest request;
-  request.set_pid(static_cast<uint32_t>(pid));
-  v1::TargetProcess response;
-  RETURN_IF_ERROR(connection_->Call<v1::TargetProcess>(
-      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-        return stub->AsyncFindProcess(context, request, queue);
-      },
-      &response));
-  return FromProto(response);
+  ASSIGN_OR_RETURN(const v1::ProcessIdentity found,
+                   connection_->Call(&Stub::AsyncFindProcess, ToProto({.pid = pid})));
+  return FromProto(found);
 }
 
 std::shared_ptr<SessionRun> RemoteRunner::NewRun(RunSpec spec) {
@@ -180,13 +139,9 @@ absl::StatusOr<std::string> RemoteRunner::CheckDevice(
   v1::CheckDeviceRequest request;
   request.mutable_counters()->Add(counters.begin(), counters.end());
   request.set_gpu_index(gpu_index);
-  v1::CheckDeviceResponse response;
-  RETURN_IF_ERROR(connection_->Call<v1::CheckDeviceResponse>(
-      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
-        return stub->AsyncCheckDevice(context, request, queue);
-      },
-      &response));
-  return response.gpu_key();
+  ASSIGN_OR_RETURN(const v1::CheckDeviceResponse checked,
+                   connection_->Call(&Stub::AsyncCheckDevice, request));
+  return checked.gpu_key();
 }
 
 absl::StatusOr<std::shared_ptr<DeviceRun>> RemoteRunner::StartDevice(

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/control/service_connection.h"
 #include "userspace/library/own_sessions.h"
-#include "userspace/library/service_connection.h"
 #include "userspace/session/session_runner.h"
 
 namespace rocattach {
@@ -17,7 +17,8 @@ class RemoteRunner : public SessionRunner {
  public:
   // Does not connect before the first call.
   explicit RemoteRunner(std::string socket)
-      : connection_(std::make_shared<ServiceConnection>(std::move(socket))),
+      : connection_(
+            std::make_shared<ServiceConnection>(std::move(socket), /*reopens=*/true)),
         own_(std::make_shared<OwnSessions>()) {}
 
   absl::Status Connect() override;

@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "schemas/control.pb.h"
+#include "schemas/sessions.pb.h"
 #include "schemas/stream.pb.h"
 #include "userspace/attribution/workload.h"
 #include "userspace/base/process.h"

@@ -37,6 +37,10 @@ std::string SkippedPeriodsText(uint64_t periods) {
                             "service could start them");
 }
 
+absl::Status ServiceIsEnding() {
+  return absl::UnavailableError("rocattach-watch is ending");
+}
+
 SessionService::SessionService(std::shared_ptr<const CounterCatalog> catalog,
                                SessionObserver* observer)
     : catalog_(std::move(catalog)),
@@ -73,8 +77,7 @@ void SessionService::Close() {
 
 absl::Status SessionService::CheckOpen() {
   absl::MutexLock lock(&mutex_);
-  if (!stopping_) return absl::OkStatus();
-  return SessionError(SessionStatus::kNotInitialized, "the service is ending");
+  return stopping_ ? ServiceIsEnding() : absl::OkStatus();
 }
 
 void SessionService::OnArrival(const Arrival& arrival) {

@@ -35,6 +35,9 @@ namespace rocattach {
 // A text for users: how many collection periods were skipped, and why.
 std::string SkippedPeriodsText(uint64_t periods);
 
+// The error of a service that is ending: UNAVAILABLE.
+absl::Status ServiceIsEnding();
+
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
@@ -133,13 +136,13 @@ class SessionService {
   // Checks the filters of a request, and finds the processes that it names.
   absl::StatusOr<Session> NewSession(SessionRequest request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // Starts it until the end of its period. NOT_INITIALIZED if the service is ending.
+  // Starts it until the end of its period. ServiceIsEnding() if it is.
   absl::Status StartRun(Session* session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Drops what is kept for a session beside itself.
   void Forget(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // NOT_INITIALIZED if the service is ending.
+  // ServiceIsEnding() if it is.
   absl::Status CheckOpen() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status End(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void YieldTo(const SessionRequest& request)

@@ -17,10 +17,12 @@
 #include "tests/integration/collector/sdk_run.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/clock.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_connection.h"
 
 namespace rocattach::testing_support {
 namespace {
+
+using Stub = ServiceConnection::Stub;
 
 struct Times {
   std::vector<uint64_t> answered, first, stopped;
@@ -33,9 +35,9 @@ struct Times {
 }
 
 // Waits until the process can be counted.
-void WaitForTarget(ControlClient* client, pid_t pid) {
+void WaitForTarget(ServiceConnection* client, pid_t pid) {
   for (int i = 0; i < 1000; ++i, usleep(10'000)) {
-    const auto status = client->GetStatus();
+    const auto status = client->Call(&Stub::AsyncGetStatus, {});
     if (!status.ok()) Fail(std::string(status.status().message()));
     for (const v1::AttachedProcess& process : status->processes()) {
       if (static_cast<pid_t>(process.pid()) == pid && process.can_count()) return;
@@ -44,22 +46,24 @@ void WaitForTarget(ControlClient* client, pid_t pid) {
   Fail("the process never became one that can be counted");
 }
 
-void RunSessions(ControlClient* client, pid_t pid, int count, Times* times) {
+void RunSessions(ServiceConnection* client, pid_t pid, int count, Times* times) {
   const std::vector<std::string> names = KnownCounters(60);
   for (int i = 0; i < count; ++i) {
-    v1::StartSessionRequest request;
-    request.add_pids(static_cast<uint32_t>(pid));
+    v1::SessionRequest request;
+    request.add_processes()->set_pid(static_cast<uint32_t>(pid));
     v1::Filter* filter = request.add_filters();
     filter->set_kind(v1::FILTER_KIND_COUNTERS);
     filter->add_counters()->add_names(names[static_cast<size_t>(i) % names.size()]);
     const uint64_t asked = BootNs();
-    const auto started = client->StartSession(request);
+    const auto started = client->Call(&Stub::AsyncStart, request);
     if (!started.ok()) Fail(std::string(started.status().message()));
     times->answered.push_back(BootNs() - asked);
     times->asked[started->session()] = asked;
     usleep(5000);
     const uint64_t stop = BootNs();
-    const absl::Status stopped = client->StopSession(started->session());
+    v1::SessionNumber number;
+    number.set_session(started->session());
+    const absl::Status stopped = client->Call(&Stub::AsyncStop, number).status();
     if (!stopped.ok()) Fail(std::string(stopped.message()));
     times->stopped.push_back(BootNs() - stop);
   }
@@ -105,11 +109,10 @@ int Main(int argc, char** argv) {
   if (!watcher.ready()) Fail("rocattach-watch did not start");
   Child target({SimrocmRunPath(), SIMROCM_WORKLOAD, "until:" + gate});
   const pid_t pid = target.pid();
-  auto client = ControlClient::Connect(socket);
-  if (!client.ok()) Fail(std::string(client.status().message()));
-  WaitForTarget(client->get(), pid);
+  ServiceConnection client(socket);
+  WaitForTarget(&client, pid);
   Times times;
-  RunSessions(client->get(), pid, count, &times);
+  RunSessions(&client, pid, count, &times);
   close(open(gate.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   const Finished result = target.Wait();
   if (!result.exited_with(0)) Fail("the target failed: " + result.errors);

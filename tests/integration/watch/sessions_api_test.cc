@@ -9,7 +9,7 @@
 #include "tests/integration/watch/session_truth.h"
 #include "tests/integration/watch/sessions_fixture.h"
 #include "userspace/abi/plan.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_connection.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -172,22 +172,23 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
   Child target(
       OnSimrocm({"--dispatch-log", log}, {"hip_markers", "-n", "150", "-s", "5"}));
   const pid_t pid = target.pid();
-  auto client = ControlClient::Connect(Socket());
-  ASSERT_TRUE(client.ok()) << client.status();
-  v1::StartSessionRequest request;
-  request.add_pids(static_cast<uint32_t>(pid));
+  ServiceConnection client(Socket());
+  v1::SessionRequest request;
+  request.add_processes()->set_pid(static_cast<uint32_t>(pid));
   v1::Filter* filter = request.add_filters();
   filter->set_kind(v1::FILTER_KIND_API);
   filter->add_api_domains(v1::TRACE_DOMAIN_HIP);
   filter->add_api_domains(v1::TRACE_DOMAIN_MARKERS);
-  absl::StatusOr<v1::StartSessionResponse> started;
+  absl::StatusOr<v1::StartResponse> started;
   ASSERT_TRUE(Eventually([&] {
-    started = (*client)->StartSession(request);
+    started = client.Call(&ServiceConnection::Stub::AsyncStart, request);
     return started.ok();
   })) << started.status();
   // HIP needs a while for the first step.
   EXPECT_TRUE(Eventually([&] { return ReadDispatchLog(log).size() >= 20; }));
-  ASSERT_TRUE((*client)->StopSession(started->session()).ok());
+  v1::SessionNumber number;
+  number.set_session(started->session());
+  ASSERT_TRUE(client.Call(&ServiceConnection::Stub::AsyncStop, number).ok());
   const Finished result = target.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
   EXPECT_TRUE(watcher.Stop().exited_with(0));

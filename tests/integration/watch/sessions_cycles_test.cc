@@ -15,7 +15,7 @@
 #include "tests/integration/watch/session_truth.h"
 #include "tests/integration/watch/sessions_fixture.h"
 #include "userspace/base/clock.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_connection.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -89,16 +89,15 @@ class SessionsCyclesTest : public SessionsTest {
   std::string Log() const { return directory_.path() + "/dispatches"; }
 
   // Connects, and waits until the process can be counted.
-  std::unique_ptr<ControlClient> Connect(pid_t pid) {
-    auto client = ControlClient::Connect(Socket());
-    EXPECT_TRUE(client.ok()) << client.status();
-    if (!client.ok()) return nullptr;
+  std::unique_ptr<ServiceConnection> Connect(pid_t pid) {
+    auto client = std::make_unique<ServiceConnection>(Socket());
     for (int i = 0; i < 1000; ++i) {
-      auto status = (*client)->GetStatus();
-      if (!status.ok()) break;
+      const auto status = client->Call(&ServiceConnection::Stub::AsyncGetStatus, {});
+      EXPECT_TRUE(status.ok()) << status.status();
+      if (!status.ok()) return nullptr;
       for (const v1::AttachedProcess& process : status->processes()) {
         if (static_cast<pid_t>(process.pid()) == pid && process.can_count()) {
-          return *std::move(client);
+          return client;
         }
       }
       usleep(10'000);
@@ -108,12 +107,12 @@ class SessionsCyclesTest : public SessionsTest {
   }
 
   // Starts and stops the sessions, each with other counters, and measures meanwhile.
-  void RunCycles(ControlClient* client, pid_t target, pid_t service) {
+  void RunCycles(ServiceConnection* client, pid_t target, pid_t service) {
     const std::vector<std::string> names = KnownCounters(60);
     CountedDispatches counted(Log());
     for (int cycle = 0; cycle < kCycles; ++cycle) {
-      v1::StartSessionRequest request;
-      request.add_pids(static_cast<uint32_t>(target));
+      v1::SessionRequest request;
+      request.add_processes()->set_pid(static_cast<uint32_t>(target));
       v1::Filter* filter = request.add_filters();
       filter->set_kind(v1::FILTER_KIND_COUNTERS);
       v1::CounterGroup* group = filter->add_counters();
@@ -123,12 +122,15 @@ class SessionsCyclesTest : public SessionsTest {
         group->add_names(name);
         some.insert(name);
       }
-      const auto started = client->StartSession(request);
+      const auto started = client->Call(&ServiceConnection::Stub::AsyncStart, request);
       ASSERT_TRUE(started.ok()) << cycle << ": " << started.status();
       EXPECT_THAT(started->status().pids(), testing::ElementsAre(target));
       wanted_[started->session()] = some;
       ASSERT_TRUE(counted.WaitForOne(BootNs())) << cycle;
-      const absl::Status stopped = client->StopSession(started->session());
+      v1::SessionNumber number;
+      number.set_session(started->session());
+      const absl::Status stopped =
+          client->Call(&ServiceConnection::Stub::AsyncStop, number).status();
       ASSERT_TRUE(stopped.ok()) << cycle << ": " << stopped;
       if (cycle == kWarm) early_ = {Measure(target), Measure(service)};
     }
@@ -179,7 +181,7 @@ TEST_F(SessionsCyclesTest, AThousandSessionsLeaveNothingBehindAndMissNothing) {
   Child target(OnSimrocm({"--dispatch-log", Log()},
                          {SIMROCM_WORKLOAD, "-t", "2", "until:" + Gate()}));
   const pid_t pid = target.pid();
-  const std::unique_ptr<ControlClient> client = Connect(pid);
+  const std::unique_ptr<ServiceConnection> client = Connect(pid);
   ASSERT_NE(client, nullptr);
   RunCycles(client.get(), pid, watcher.pid());
   close(open(Gate().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));

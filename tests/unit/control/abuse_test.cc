@@ -16,8 +16,8 @@
 #include "tests/unit/control/service_on_socket.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/control/control_client.h"
-#include "userspace/control/session_api_server.h"
+#include "userspace/control/service_connection.h"
+#include "userspace/control/sessions_handler.h"
 #include "userspace/control/socket_listener.h"
 #include "userspace/library/remote_runner.h"
 #include "userspace/library/session_engine.h"
@@ -90,11 +90,13 @@ class ControlAbuseTest : public testing::Test {
     while (!Receive(fd, 4096).empty()) {
     }
   }
+  static absl::Status GetStatus(ServiceConnection* client) {
+    return client->Call(&ServiceConnection::Stub::AsyncGetStatus, {}).status();
+  }
   void ExpectServed() const {
-    auto client = ControlClient::Connect(socket_);
-    ASSERT_TRUE(client.ok()) << client.status();
-    const auto status = (*client)->GetStatus();
-    EXPECT_TRUE(status.ok()) << status.status();
+    ServiceConnection client(socket_);
+    const absl::Status status = GetStatus(&client);
+    EXPECT_TRUE(status.ok()) << status;
   }
 
   const testing_support::TemporaryDirectory directory_;
@@ -151,31 +153,28 @@ TEST_F(ControlAbuseTest, StreamsOfOneConnectionAreLimited) {
       most = most << 8 | static_cast<uint8_t>(settings[at + i]);
   }
   EXPECT_LE(most, 1000u);
-  EXPECT_GE(most, SessionApiServer::kMostRuns + 1);
+  EXPECT_GE(most, SessionsHandler::kMostRuns + 1);
 }
 
 TEST_F(ControlAbuseTest, ConnectionsOfOneProcessAreLimitedAndOpenOnesStay) {
-  auto client = ControlClient::Connect(socket_);
-  ASSERT_TRUE(client.ok()) << client.status();
-  ASSERT_TRUE((*client)->GetStatus().ok());
+  ServiceConnection client(socket_);
+  ASSERT_TRUE(GetStatus(&client).ok());
   std::vector<UniqueFd> silent;
   // One more than there is room for, beside the client's.
   for (size_t i = 0; i < OpenConnections::kMostOfProcess; ++i)
     silent.push_back(Connect());
   AwaitEnd(silent.back());
-  EXPECT_TRUE((*client)->GetStatus().ok()) << "the connection that was there";
-  auto refused = ControlClient::Connect(socket_);
-  ASSERT_TRUE(refused.ok());
-  const absl::Status why = (*refused)->GetStatus().status();
+  EXPECT_TRUE(GetStatus(&client).ok()) << "the connection that was there";
+  ServiceConnection refused(socket_);
+  const absl::Status why = GetStatus(&refused);
   EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(why.message()), HasSubstr("too many connections"));
   silent.clear();
   // The service learns of closed connections a little later.
   absl::Status again = why;
   for (int i = 0; i < 3000 && !again.ok(); ++i) {
-    auto next = ControlClient::Connect(socket_);
-    ASSERT_TRUE(next.ok());
-    again = (*next)->GetStatus().status();
+    ServiceConnection next(socket_);
+    again = GetStatus(&next);
     if (!again.ok()) usleep(1000);
   }
   EXPECT_TRUE(again.ok()) << again;

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "userspace/control/control_server.h"
+#include "userspace/control/sessions_server.h"
 #include "userspace/counters/catalog.h"
 #include "userspace/record/recorder.h"
 #include "userspace/service/session_service.h"
@@ -25,7 +25,7 @@ class ServiceOnSocket {
     options.targets = sessions_.targets();
     recorder_ = *Recorder::Start(options, {});
     sessions_.SetRecorder(recorder_.get());
-    auto server = ControlServer::Start(socket, &sessions_, "run.rwa");
+    auto server = SessionsServer::Start(socket, &sessions_, "run.rwa");
     EXPECT_TRUE(server.ok()) << server.status();
     if (server.ok()) server_ = *std::move(server);
   }
@@ -41,7 +41,7 @@ class ServiceOnSocket {
  private:
   SessionService sessions_;
   std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<SessionsServer> server_;
 };
 
 }  // namespace rocattach

@@ -22,8 +22,8 @@
 #include "tests/unit/control/service_on_socket.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/control/control_client.h"
 #include "userspace/control/run_queue.h"
+#include "userspace/control/service_connection.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/library/remote_runner.h"
 #include "userspace/library/session_engine.h"
@@ -58,6 +58,7 @@ TEST(SessionWireTest, EveryStatusKeepsItsNumberAndItsWords) {
   }
   const absl::Status other = FromGrpc(ToGrpc(absl::NotFoundError("nobody")));
   EXPECT_EQ(SessionStatusOf(other), S::kError);
+  EXPECT_EQ(other.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(other.message()), HasSubstr("nobody"));
   const absl::Status gone = FromGrpc({grpc::StatusCode::UNAVAILABLE, "GOAWAY"});
   EXPECT_THAT(std::string(gone.message()), HasSubstr("closed the connection"));
@@ -354,11 +355,11 @@ TEST_F(SessionApiTest, AServiceThatIsEndingSaysSo) {
   EXPECT_THAT(std::string(started.message()), HasSubstr("is ending"));
   const absl::Status device = engine_->devices().Create({"SQ_WAVES"}, 0).status();
   EXPECT_NE(SessionStatusOf(device), S::kNotInitialized) << device;
-  auto client = ControlClient::Connect(socket_);
-  ASSERT_TRUE(client.ok());
-  v1::StartSessionRequest request;
+  ServiceConnection client(socket_);
+  v1::SessionRequest request;
   request.add_filters()->set_kind(v1::FILTER_KIND_DISPATCHES);
-  const absl::Status refused = (*client)->StartSession(request).status();
+  const absl::Status refused =
+      client.Call(&ServiceConnection::Stub::AsyncStart, request).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ending"));
 }

@@ -11,7 +11,7 @@
 #include "userspace/base/process.h"
 #include "userspace/cli/options/session_arguments.h"
 #include "userspace/cli/terminal/log_line.h"
-#include "userspace/control/control_client.h"
+#include "userspace/control/service_channel.h"
 #include "userspace/service/watcher.h"
 
 namespace CLI {

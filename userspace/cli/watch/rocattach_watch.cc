@@ -25,7 +25,7 @@
 #include "userspace/cli/terminal/log_line.h"
 #include "userspace/cli/watch/service_notifier.h"
 #include "userspace/cli/watch/watch_console.h"
-#include "userspace/control/control_server.h"
+#include "userspace/control/sessions_server.h"
 #include "userspace/doctor/start_checks.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/late/running_process.h"
@@ -46,12 +46,12 @@ void Log(const WatchArguments& args, LogLevel level, absl::string_view event,
 
 // Null if there is no control socket. A path given by the option must work; the
 // default one may be in use by another service.
-absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments& args,
-                                                            Watcher* watcher) {
+absl::StatusOr<std::unique_ptr<SessionsServer>> StartControl(const WatchArguments& args,
+                                                             Watcher* watcher) {
   if (watcher->sessions() == nullptr) return nullptr;
   if (!args.socket_wanted) return nullptr;
-  auto server = ControlServer::Start(args.socket, watcher->sessions(),
-                                     watcher->output_name(), &watcher->history());
+  auto server = SessionsServer::Start(args.socket, watcher->sessions(),
+                                      watcher->output_name(), &watcher->history());
   if (server.ok() || args.socket_named) return server;
   Log(args, LogLevel::kWarning, "no_control_socket",
       absl::StrCat("no control socket: ", server.status().message()));

@@ -1,4 +1,4 @@
-#include "userspace/library/service_connection.h"
+#include "userspace/control/service_connection.h"
 
 #include <grpc/support/time.h>
 #include <pthread.h>
@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/control/service_channel.h"
 #include "userspace/control/session_wire.h"
@@ -123,12 +122,10 @@ void ServiceConnection::SetAnswered(bool answered) {
 }
 
 grpc::Status ServiceConnection::NoAnswer() const {
-  return ToGrpc(SessionError(
-      SessionStatus::kError,
-      absl::StrCat(
-          "rocattach-watch at ", socket_,
-          " does not answer: it is stopped, frozen or hangs; continue it (kill "
-          "-CONT) or restart it")));
+  return ToGrpc(absl::UnavailableError(
+      absl::StrCat("rocattach-watch at ", socket_,
+                   " does not answer: it is stopped, frozen or hangs; continue it "
+                   "(kill -CONT) or restart it")));
 }
 
 bool ServiceConnection::Answers(Stub* stub) {
@@ -139,15 +136,6 @@ bool ServiceConnection::Answers(Stub* stub) {
   const bool answered = status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
   SetAnswered(answered);
   return answered;
-}
-
-bool ServiceConnection::Answers() {
-  std::shared_ptr<Stub> stub;
-  {
-    absl::MutexLock lock(&mutex_);
-    stub = stub_;
-  }
-  return stub == nullptr || Answers(stub.get());
 }
 
 bool ServiceConnection::Await(Stub* stub, grpc::CompletionQueue* queue,
@@ -166,12 +154,9 @@ bool ServiceConnection::Await(Stub* stub, grpc::CompletionQueue* queue,
 }
 
 absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Connect() {
-  absl::StatusOr<UniqueFd> socket = ConnectToSocket(socket_);
-  if (!socket.ok()) {
-    return SessionError(SessionStatus::kError, socket.status().message());
-  }
-  CloseInChildren(socket->get());
-  std::shared_ptr<Stub> stub = v1::SessionApi::NewStub(ChannelOver(*std::move(socket)));
+  ASSIGN_OR_RETURN(UniqueFd socket, ConnectToSocket(socket_));
+  CloseInChildren(socket.get());
+  std::shared_ptr<Stub> stub = v1::Sessions::NewStub(ChannelOver(std::move(socket)));
   grpc::ClientContext context;
   context.set_deadline(After(silent() ? kShortAnswerPatience : kAnswerPatience));
   v1::HelloResponse response;
@@ -182,12 +167,11 @@ absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Conn
   }
   SetAnswered(true);
   RETURN_IF_ERROR(FromGrpc(status));
-  if (response.record_layout() != kRecordFormat) {
-    return SessionError(
-        SessionStatus::kError,
+  if (response.protocol() != kSessionProtocol) {
+    return absl::UnimplementedError(
         absl::StrCat("rocattach-watch ", response.version(), " at ", socket_,
-                     " sends other records than this library reads; use the same "
-                     "version of both"));
+                     " has another protocol than this program; use the same version of "
+                     "both"));
   }
   return stub;
 }
@@ -207,12 +191,13 @@ void ServiceConnection::Drop(const std::shared_ptr<Stub>& stub) {
   if (stub_ == stub) stub_ = nullptr;
 }
 
-absl::Status ServiceConnection::Ask(const std::function<grpc::Status(Stub*)>& call) {
+absl::Status ServiceConnection::Ask(
+    const std::function<grpc::Status(const std::shared_ptr<Stub>&)>& call) {
   for (;;) {
     bool is_new = false;
     ASSIGN_OR_RETURN(const std::shared_ptr<Stub> stub, Get(&is_new));
-    const grpc::Status status = call(stub.get());
-    if (!Broke(status)) return FromGrpc(status);
+    const grpc::Status status = call(stub);
+    if (!reopens_ || !Broke(status)) return FromGrpc(status);
     Drop(stub);
     if (is_new) return FromGrpc(status);
   }

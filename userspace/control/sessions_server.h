@@ -1,6 +1,6 @@
-// The service's side of schemas/control.proto.
-#ifndef ROCATTACH_USERSPACE_CONTROL_CONTROL_SERVER_H_
-#define ROCATTACH_USERSPACE_CONTROL_CONTROL_SERVER_H_
+// The socket of a running service, where schemas/sessions.proto is answered.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SESSIONS_SERVER_H_
+#define ROCATTACH_USERSPACE_CONTROL_SESSIONS_SERVER_H_
 
 #include <memory>
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace rocattach {
 
-class ControlServer {
+class SessionsServer {
  public:
   // Answers at `path` from now on. `sessions` and `history` must outlive the server; a
   // null `history` counts as empty. `output` is the name of the run's recording, for
   // status requests.
-  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
+  static absl::StatusOr<std::unique_ptr<SessionsServer>> Start(
       const std::string& path, SessionService* sessions, std::string output,
       const ProcessHistory* history = nullptr);
-  ~ControlServer();
-  ControlServer(const ControlServer&) = delete;
-  ControlServer& operator=(const ControlServer&) = delete;
+  ~SessionsServer();
+  SessionsServer(const SessionsServer&) = delete;
+  SessionsServer& operator=(const SessionsServer&) = delete;
 
  private:
   struct Parts;
-  explicit ControlServer(std::unique_ptr<Parts> parts);
+  explicit SessionsServer(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_CONTROL_CONTROL_SERVER_H_
+#endif  // ROCATTACH_USERSPACE_CONTROL_SESSIONS_SERVER_H_
