@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/integration/library/late_target.h"
+#include "userspace/base/file.h"
 
 namespace rocattach::testing_support {
 
@@ -21,8 +22,8 @@ inline std::vector<pid_t> RecordersOf(pid_t target) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const pid_t pid = atoi(entry.path().filename().c_str());
     if (pid <= 0) continue;
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string words(std::istreambuf_iterator<char>(file), {});
+    // Not by a stream, which throws if the process ends while it is read.
+    const std::string words = ReadFile(entry.path() / "cmdline", 1 << 20).value_or("");
     if (words.find("/rocattach") != std::string::npos &&
         words.find("--pid=" + std::to_string(target) + '\0') != std::string::npos) {
       found.push_back(pid);

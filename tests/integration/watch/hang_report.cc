@@ -5,22 +5,21 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <system_error>
 
 #include "tests/integration/watch/harness.h"
+#include "userspace/base/file.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach::testing_support {
 namespace {
 
+// Not by a stream, which throws if the process ends while it is read.
 std::string Contents(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return ReadFile(path, 1 << 20).value_or("");
 }
 
 // Reports the process and, recursively, those that it has started.

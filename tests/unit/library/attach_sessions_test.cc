@@ -18,6 +18,7 @@
 
 #include "tests/await.h"
 #include "tests/places.h"
+#include "userspace/base/file.h"
 
 namespace rocattach {
 namespace {
@@ -97,8 +98,9 @@ class AttachSessionsTest : public testing::Test {
   bool RecorderRuns() const {
     const pid_t pid = Recorder();
     if (pid <= 0) return false;
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    const std::string stat(std::istreambuf_iterator<char>(file), {});
+    // Not by a stream, which throws if the process ends while it is read.
+    const std::string stat =
+        ReadFile("/proc/" + std::to_string(pid) + "/stat", 1 << 12).value_or("");
     return !stat.empty() && stat.find(") Z") == std::string::npos;
   }
 

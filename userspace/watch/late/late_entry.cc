@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "injector/process/thread_status.h"
 #include "userspace/base/clock.h"
+#include "userspace/watch/late/running_process.h"
 
 namespace rocattach {
 namespace {
@@ -167,6 +168,14 @@ absl::Status LateEntry::Blocked(const LateTarget& target, bool returns_unentered
     event.tid = static_cast<uint32_t>(request.attach.point.tid);
   }
   if (!window.outcome.ok()) probe->ForgetReport(target.process);
+  if (!window.outcome.ok() && !window.outcome.target_modified &&
+      !(Lives(target.process) && CheckIsProcess(target.process.pid).ok())) {
+    // Its end has been recorded, if the process was; a window after that would be one of
+    // another process with its ID.
+    (void)attacher_->ForgetReport(event);
+    return absl::NotFoundError(absl::StrCat("process ", target.process.pid,
+                                            " ended before it could be entered"));
+  }
   if (returns_unentered && HasNoSafePoint(window.outcome)) {
     (void)attacher_->ForgetReport(event);
     return absl::AbortedError(

@@ -51,7 +51,8 @@ class LateEntry {
   // For a process that calls no function of the runtime: enters one of its threads that
   // is blocked in a system call. Blocks until that has been done. `returns_unentered`:
   // if no thread can be entered now and nothing has changed, nothing is reported, and
-  // the reason is returned with ABORTED; OK in all other cases.
+  // the reason is returned with ABORTED. NOT_FOUND, and no report, if the process has
+  // ended; OK in all other cases.
   absl::Status Blocked(const LateTarget& target, bool returns_unentered);
   // For a process with a collector of an earlier service, whose memory is at `memory`:
   // passes a window and the collector's report to the sink. `entered`: it was entered
