@@ -51,7 +51,7 @@ void LateTargets::OnVerdict(const ProcessId& process, bool retried) {
   if (was_entering) last_settled_msec_ = functions_.now_msec();
   if (was_entering && retried && target.final_msec == 0) {
     target.final_msec = functions_.now_msec() + kRetryMsec;
-    target.attempts.reset();
+    target.attempts = {};
   } else {
     targets_.erase(found);
   }
@@ -70,15 +70,13 @@ LateTargets::Next LateTargets::OnUnentered(const ProcessId& process,
   Target& target = targets_[process];
   target.state = State::kAwaitsSafePoint;
   target.since_msec = now;
-  const bool is_first = !target.attempts.has_value();
-  if (is_first) {
-    target.attempts.emplace().since_msec = now;
-  } else {
-    target.attempts->pause_msec =
-        std::min(2 * target.attempts->pause_msec, kLongestPauseMsec);
-  }
-  target.attempts->due_msec = now + target.attempts->pause_msec;
-  target.attempts->why = std::string(why.message());
+  Attempts& attempts = target.attempts;
+  const bool is_first = attempts.pause_msec == 0;
+  if (is_first) attempts.since_msec = now;
+  attempts.pause_msec =
+      is_first ? kFirstPauseMsec : std::min(2 * attempts.pause_msec, kLongestPauseMsec);
+  attempts.due_msec = now + attempts.pause_msec;
+  attempts.why = std::string(why.message());
   return is_first ? Next::kAwaited : Next::kStillAwaited;
 }
 
@@ -117,7 +115,7 @@ bool LateTargets::waits() const {
   absl::MutexLock lock(&mutex_);
   return std::any_of(targets_.begin(), targets_.end(), [](const auto& entry) {
     const Target& target = entry.second;
-    return target.state != State::kEntering || target.attempts.has_value();
+    return target.state != State::kEntering || target.attempts.pause_msec != 0;
   });
 }
 
@@ -189,7 +187,7 @@ void LateTargets::PollSafePoint(const ProcessId& process, Changes* changes) {
   const auto found = targets_.find(process);
   if (found == targets_.end() || found->second.state != State::kAwaitsSafePoint) return;
   Target& target = found->second;
-  const Attempts& attempts = *target.attempts;
+  const Attempts& attempts = target.attempts;
   if (!lives) {
     changes->given_up[process] = absl::NotFoundError(
         absl::StrCat("process ", process.pid,

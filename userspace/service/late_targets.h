@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,7 +98,7 @@ class LateTargets {
   // The attempts of a process without a safe point.
   struct Attempts {
     uint64_t since_msec = 0;
-    uint64_t pause_msec = kFirstPauseMsec;
+    uint64_t pause_msec = 0;  // after the last one; 0: there was none
     uint64_t due_msec = 0;
     std::string why;
   };
@@ -110,8 +109,7 @@ class LateTargets {
     bool gone = false;  // it has ended; the event of its window may be on the way
     bool loaded = false;
     uint64_t unknown_since_msec = 0;  // 0: it is known whether its runtime has started
-    // Set from the first attempt that found no safe point.
-    std::optional<Attempts> attempts;
+    Attempts attempts;
     // Set by a verdict that a retry may replace: when it becomes the last one.
     uint64_t final_msec = 0;
   };
