@@ -293,6 +293,17 @@ class LateBatchesTest : public testing::Test {
   void Start(LateAttaches* late) {
     late->Start([this](const Processes& processes) { return Attach(processes); });
   }
+  // The first batch waits for `go_on`.
+  void StartWithAPause(LateAttaches* late, absl::Notification* begun,
+                       absl::Notification* go_on) {
+    late->Start([this, begun, go_on](const Processes& processes) {
+      if (!begun->HasBeenNotified()) {
+        begun->Notify();
+        go_on->WaitForNotification();
+      }
+      return Attach(processes);
+    });
+  }
   void AwaitBatches(size_t count) {
     auto enough = [&] {
       absl::MutexLock lock(&mutex_);
@@ -380,13 +391,7 @@ TEST_F(LateBatchesTest, AProcessThatIsGoneIsNotRetried) {
 TEST_F(LateBatchesTest, RequestsThatHaveNotBegunAtTheEndAreCancelled) {
   absl::Notification begun, go_on;
   LateAttaches late(nullptr, &history_, &observer_, {});
-  late.Start([&](const Processes& processes) {
-    if (!begun.HasBeenNotified()) {
-      begun.Notify();
-      go_on.WaitForNotification();
-    }
-    return Attach(processes);
-  });
+  StartWithAPause(&late, &begun, &go_on);
   late.Enter(Self());
   testing_support::Await(begun, "the first attach to begin");
   late.Attach({Named(7), Named(8)});
@@ -408,13 +413,7 @@ TEST_F(LateBatchesTest, RequestsThatHaveNotBegunAtTheEndAreCancelled) {
 TEST_F(LateBatchesTest, WhatIsAddedDuringABatchIsOneBatch) {
   absl::Notification begun, go_on;
   LateAttaches late(nullptr, &history_, &observer_, {});
-  late.Start([&](const Processes& processes) {
-    if (!begun.HasBeenNotified()) {
-      begun.Notify();
-      go_on.WaitForNotification();
-    }
-    return Attach(processes);
-  });
+  StartWithAPause(&late, &begun, &go_on);
   late.Attach({Named(5'000'001)});
   testing_support::Await(begun, "the first attach to begin");
   late.Attach({Named(5'000'002)});
