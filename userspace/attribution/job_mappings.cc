@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -12,11 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "userspace/attribution/safe_folder.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kMostJobs = 1024;  // per GPU
 constexpr size_t kMostUserBytes = 256;
@@ -68,11 +66,11 @@ absl::StatusOr<bool> ListsGpu(absl::string_view list, uint32_t index) {
 }
 
 absl::StatusOr<JobMapping> ParseJson(absl::string_view text, uint32_t index) {
-  const Json object = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (!object.is_object()) return absl::InvalidArgumentError("is no JSON object");
-  const auto id = TextOf(object, "SLURM_JOB_ID");
-  const auto user = TextOf(object, "SLURM_JOB_USER");
-  const auto gpus = TextOf(object, "SLURM_JOB_GPUS");
+  const std::optional<Json> object = ParseJsonObject(text);
+  if (!object) return absl::InvalidArgumentError("is no JSON object");
+  const auto id = TextOf(*object, "SLURM_JOB_ID");
+  const auto user = TextOf(*object, "SLURM_JOB_USER");
+  const auto gpus = TextOf(*object, "SLURM_JOB_GPUS");
   const auto job = JobIn(id.value_or(""));
   if (!job.has_value()) {
     return absl::InvalidArgumentError("SLURM_JOB_ID is no job's number");

@@ -1,18 +1,17 @@
 #include "userspace/cli/attach_console.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 #include "userspace/cli/attach_words.h"
 #include "userspace/record/drain/dictionary.h"
 #include "userspace/record/output/output_pause.h"
 #include "userspace/record/settle_target.h"
-#include "userspace/report/message_json.h"
 #include "userspace/watch/windows/target_stderr.h"
 
 namespace rocattach {

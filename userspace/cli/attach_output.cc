@@ -1,6 +1,7 @@
 #include "userspace/cli/attach_output.h"
 
 #include "absl/time/clock.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 
@@ -10,8 +11,8 @@ void AttachOutput::Say(const LogEntry& entry) {
   AddLine(line);
 }
 
-void AttachOutput::AddEvent(const nlohmann::ordered_json& event) {
-  AddLine(event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+void AttachOutput::AddEvent(const Json& event) {
+  AddLine(DumpJson(event));
 }
 
 void AttachOutput::AddLine(const std::string& line) {

@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "userspace/base/json.h"
 #include "userspace/cli/terminal/log_line.h"
 
 namespace rocattach {
@@ -21,7 +21,7 @@ class AttachOutput {
   // Prints an entry of the log.
   void Say(const LogEntry& entry);
   // Prints one event for programs.
-  void AddEvent(const nlohmann::ordered_json& event);
+  void AddEvent(const Json& event);
   // Prints one line unchanged.
   void AddLine(const std::string& line);
   // Shows the text on a terminal until the next output.

@@ -2,13 +2,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 #include "userspace/cli/attach_words.h"
 #include "userspace/cli/common/losses_json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The number of records of all kinds that were delivered for a process.
 uint64_t Records(const v1::LossAccount& account) {

@@ -5,11 +5,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "schemas/stream.pb.h"
+#include "userspace/base/json.h"
 #include "userspace/base/process.h"
 #include "userspace/service/watcher_observer.h"
 
@@ -55,13 +55,12 @@ struct ProcessOutcome {
 ProcessOutcome OutcomeOf(const ProcessResult& process, bool recording);
 
 // The event "result" of --json.
-nlohmann::ordered_json ResultJson(pid_t pid, const ProcessResult& process,
-                                  const ProcessOutcome& outcome);
+Json ResultJson(pid_t pid, const ProcessResult& process, const ProcessOutcome& outcome);
 // The same as text for users, for a process that was attached to.
 std::string ResultText(pid_t pid, const ProcessResult& process, bool recording);
 
 // The parts of the requested session that are not recorded.
-nlohmann::ordered_json MissingJson(const std::vector<LeftOut>& missing);
+Json MissingJson(const std::vector<LeftOut>& missing);
 
 }  // namespace rocattach
 

@@ -11,10 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "userspace/base/json.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/counters/catalog.h"
-#include "userspace/report/message_json.h"
 #include "userspace/report/table.h"
 
 namespace rocattach {

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
@@ -17,13 +16,13 @@
 #include "absl/synchronization/mutex.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 #include "userspace/base/process.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/terminal/enter_key.h"
 #include "userspace/cli/terminal/input_end.h"
 #include "userspace/listener/listener_session.h"
 #include "userspace/record/drain/dictionary.h"
-#include "userspace/report/message_json.h"
 #include "userspace/service/run_duration.h"
 #include "userspace/watch/late/running_process.h"
 
@@ -126,7 +125,7 @@ class ToolAttach {
 };
 
 void ToolAttach::Print(const Json& json) const {
-  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string line = DumpJson(json);
   fprintf(stdout, "%s\n", line.c_str());
   fflush(stdout);
 }

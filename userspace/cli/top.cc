@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
+#include "userspace/base/json.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/cli/subcommands.h"
@@ -230,9 +231,7 @@ int RunOnce(const ListenAddress& server, const TopArguments& arguments) {
   Arrange(options, &*sample);
   std::string text;
   if (arguments.json) {
-    text = TopJson(*sample).dump(-1, ' ', false,
-                                 nlohmann::ordered_json::error_handler_t::replace) +
-           "\n";
+    text = DumpJson(TopJson(*sample)) + "\n";
   } else {
     for (const std::string& line : TopLines(*sample, options)) {
       absl::StrAppend(&text, line, "\n");

@@ -6,7 +6,7 @@
 
 #include "schemas/sessions.pb.h"
 #include "schemas/stream.pb.h"
-#include "userspace/report/message_json.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/file.h"
+#include "userspace/base/json.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {

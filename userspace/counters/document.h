@@ -4,16 +4,16 @@
 #define ROCATTACH_USERSPACE_COUNTERS_DOCUMENT_H_
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 
 // Keys keep the order of the file.
-using Document = nlohmann::ordered_json;
+using Document = Json;
 
 inline constexpr size_t kMaxDocumentBytes = 4u << 20;
 inline constexpr int kMaxDocumentDepth = 32;

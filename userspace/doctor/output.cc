@@ -1,18 +1,16 @@
 #include "userspace/doctor/output.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "userspace/base/json.h"
 #include "userspace/base/version.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kStateColumn = 11;
 
@@ -162,7 +160,7 @@ std::string DoctorJson(const DoctorReport& report) {
                {"exit_status", report.exit_status()},
                {"checks", std::move(checks)}};
   // Paths are bytes, JSON is UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return DumpJson(json, /*indent=*/2) + "\n";
 }
 
 }  // namespace rocattach

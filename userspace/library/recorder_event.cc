@@ -1,23 +1,11 @@
 #include "userspace/library/recorder_event.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "userspace/base/json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::json;
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto field = object.find(key);
-  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
-}
-
-uint64_t NumberOf(const Json& object, const char* key) {
-  const auto field = object.find(key);
-  if (field == object.end() || !field->is_number_unsigned()) return 0;
-  return field->get<uint64_t>();
-}
 
 RecorderEvent::Kind KindOf(const std::string& name) {
   using Kind = RecorderEvent::Kind;
@@ -38,19 +26,19 @@ RecorderEvent::Kind KindOf(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<RecorderEvent> ParseRecorderEvent(absl::string_view line) {
-  const Json json =
-      Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  const std::optional<Json> json = ParseJsonObject(line);
+  if (!json) return absl::InvalidArgumentError("not a JSON object");
   RecorderEvent event;
-  event.kind = KindOf(TextOf(json, "event"));
-  const uint64_t pid = NumberOf(json, "pid");
+  event.kind = KindOf(JsonString(*json, "event"));
+  const uint64_t pid = JsonUnsigned(*json, "pid");
   event.pid = pid <= INT32_MAX ? static_cast<int>(pid) : 0;
-  event.reason = TextOf(json, "reason");
-  event.detail = TextOf(json, "detail");
-  event.output_error = TextOf(json, "output_error");
-  event.dispatches = NumberOf(json, "dispatches");
-  event.lost = NumberOf(json, "lost");
-  if (const auto files = json.find("files"); files != json.end() && files->is_array()) {
+  event.reason = JsonString(*json, "reason");
+  event.detail = JsonString(*json, "detail");
+  event.output_error = JsonString(*json, "output_error");
+  event.dispatches = JsonUnsigned(*json, "dispatches");
+  event.lost = JsonUnsigned(*json, "lost");
+  if (const auto files = json->find("files");
+      files != json->end() && files->is_array()) {
     for (const Json& file : *files) {
       if (file.is_string()) event.files.push_back(file.get<std::string>());
     }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/human.h"
-#include "userspace/report/message_json.h"
+#include "userspace/base/json.h"
 #include "userspace/report/report_page.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/student_t.h"

@@ -2,7 +2,6 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/escaping.h"
@@ -103,18 +102,6 @@ Json MessageJson(const Message& message, UnsetFields unset,
                        : ScalarJson(message, field, -1));
   }
   return object;
-}
-
-Json NumberJson(std::optional<double> value) {
-  if (!value.has_value() || !std::isfinite(*value)) return nullptr;
-  if (std::abs(*value) < 9e15 && *value == std::trunc(*value)) {
-    return static_cast<int64_t>(*value);
-  }
-  return *value;
-}
-
-std::string DumpJson(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace rocattach

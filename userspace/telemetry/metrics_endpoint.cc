@@ -2,7 +2,6 @@
 
 #include <prometheus/text_serializer.h>
 
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/json.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/telemetry/metric_families.h"
 #include "userspace/telemetry/metric_labels.h"
@@ -127,7 +127,7 @@ std::string MetricsEndpoint::MetricsText(const NodeSnapshot& snapshot) {
 }
 
 std::string MetricsEndpoint::KernelsJson(const NodeSnapshot& snapshot) {
-  auto kernels = nlohmann::ordered_json::array();
+  auto kernels = Json::array();
   absl::flat_hash_set<uint64_t> seen;
   for (const ProcessSnapshot& process : snapshot.processes) {
     for (const KernelSnapshot& kernel : process.kernels) {
@@ -137,9 +137,7 @@ std::string MetricsEndpoint::KernelsJson(const NodeSnapshot& snapshot) {
                          {"symbol", kernel.name}});
     }
   }
-  return kernels.dump(-1, ' ', false,
-                      nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
+  return DumpJson(kernels) + "\n";
 }
 
 }  // namespace rocattach

@@ -2,18 +2,16 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "userspace/base/clock.h"
+#include "userspace/base/json.h"
 #include "userspace/base/process.h"
 #include "userspace/telemetry/metric_labels.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json OperationsJson(const OperationTotals& totals) {
   return {{"dispatches", totals.dispatches}, {"time_ns", totals.time_ns}};
@@ -161,7 +159,7 @@ std::string SnapshotJson(const NodeSnapshot& snapshot, Demangler* demangler) {
   for (const auto& [id, use] : uses) {
     json["processes"].push_back(OtherProcessJson(*use));
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return DumpJson(json);
 }
 
 }  // namespace rocattach

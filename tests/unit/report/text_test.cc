@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <optional>
 #include <vector>
 
 #include "schemas/stream.pb.h"
-#include "userspace/report/message_json.h"
 #include "userspace/report/table.h"
 
 namespace rocattach {
@@ -44,21 +41,6 @@ TEST(WrapWidth, BreaksAtBlanks) {
   EXPECT_EQ(WrapWidth("", 5, 9), (Lines{""}));
   EXPECT_EQ(WrapWidth("\xc3\xa4\xc3\xa4\xc3\xa4", 2, 9),
             (Lines{"\xc3\xa4\xc3\xa4", "\xc3\xa4"}));
-}
-
-TEST(DumpJson, BytesThatAreNotUtf8AreReplaced) {
-  EXPECT_EQ(DumpJson("a\"\\\n\x1f\xc3\xa4\xff"),
-            "\"a\\\"\\\\\\n\\u001f\xc3\xa4\xef\xbf\xbd\"");
-}
-
-TEST(NumberJson, ReadsBackTheSame) {
-  EXPECT_EQ(NumberJson(3).dump(), "3");
-  EXPECT_EQ(NumberJson(-2e14).dump(), "-200000000000000");
-  EXPECT_EQ(NumberJson(0.1).dump(), "0.1");
-  EXPECT_EQ(NumberJson(1.0 / 3).get<double>(), 1.0 / 3);
-  EXPECT_EQ(NumberJson(INFINITY).dump(), "null");
-  EXPECT_EQ(NumberJson(NAN).dump(), "null");
-  EXPECT_EQ(NumberJson(std::nullopt).dump(), "null");
 }
 
 TEST(ShortName, IsStable) {

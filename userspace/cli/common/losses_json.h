@@ -2,16 +2,16 @@
 #ifndef ROCATTACH_USERSPACE_CLI_COMMON_LOSSES_JSON_H_
 #define ROCATTACH_USERSPACE_CLI_COMMON_LOSSES_JSON_H_
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "userspace/base/json.h"
 #include "userspace/stream/losses.h"
 
 namespace rocattach {
 
 // {"ring_full": 12, "unseen": 3}: only reasons that occurred.
-inline nlohmann::ordered_json LossesJson(const v1::LossAccount& account) {
-  auto json = nlohmann::ordered_json::object();
+inline Json LossesJson(const v1::LossAccount& account) {
+  auto json = Json::object();
   for (const Loss& loss : LossesOf(account)) json[std::string(loss.name)] = loss.count;
   return json;
 }

@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "userspace/base/file.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Limit of short values: process names have up to 15 bytes, reasons less than 40.
 constexpr size_t kMostWordBytes = 64;

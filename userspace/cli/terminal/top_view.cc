@@ -9,11 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Totals never decrease, unless the service was restarted in between.
 double Growth(const Json* before, const Json& now, const char* field) {
@@ -271,7 +270,7 @@ std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& opt
   return lines;
 }
 
-nlohmann::ordered_json TopJson(const TopSample& sample) {
+Json TopJson(const TopSample& sample) {
   Json json = {{"seconds", sample.seconds},
                {"dropped", sample.dropped},
                {"sampling_ratio", sample.sampling_ratio},

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 
@@ -72,7 +72,7 @@ void Arrange(const TopOptions& options, TopSample* sample);
 // At most `height` lines of at most `width` columns, without line ends.
 std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& options);
 
-nlohmann::ordered_json TopJson(const TopSample& sample);
+Json TopJson(const TopSample& sample);
 
 }  // namespace rocattach
 

@@ -4,11 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = "rocattach-watch";
 // At the end, output is flushed as long as its reader makes progress within this time.
@@ -44,8 +43,7 @@ void ConsoleOutput::SayError(absl::string_view event, std::string message) {
 // A target's text must not break out of the line or control a terminal; the recorder
 // has already made it valid UTF-8 without control characters.
 void ConsoleOutput::AddEvent(const Json& event) {
-  out_.Add(
-      absl::StrCat(event.dump(-1, ' ', false, Json::error_handler_t::replace), "\n"));
+  out_.Add(DumpJson(event) + "\n");
 }
 
 void ConsoleOutput::ShowLive(absl::string_view text) {

@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "userspace/base/json.h"
 #include "userspace/cli/terminal/line_output.h"
 #include "userspace/cli/terminal/log_line.h"
 
@@ -44,7 +44,7 @@ class ConsoleOutput {
   // Prints an error on standard error, wherever the other output goes.
   void SayError(absl::string_view event, std::string message);
   // Prints one event for programs.
-  void AddEvent(const nlohmann::ordered_json& event);
+  void AddEvent(const Json& event);
   // Shows the text until the next output, on a terminal only.
   void ShowLive(absl::string_view text);
   void ClearLive();

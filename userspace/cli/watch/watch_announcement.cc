@@ -2,17 +2,15 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/json.h"
 #include "userspace/record/drain/dictionary.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void AnnounceToPrograms(const WatchAnnouncement& watcher, ConsoleOutput* out) {
   const LibraryScan& scan = *watcher.libraries;

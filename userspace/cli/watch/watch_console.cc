@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <string.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 #include "userspace/cli/common/losses_json.h"
 #include "userspace/cli/watch/watch_announcement.h"
 #include "userspace/cli/watch/watch_summary.h"
@@ -26,8 +26,6 @@
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Burst of lines about a user's processes, as seconds' worth of their rate.
 constexpr uint32_t kBurstSeconds = 20;

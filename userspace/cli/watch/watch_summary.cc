@@ -1,7 +1,6 @@
 #include "userspace/cli/watch/watch_summary.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,12 +9,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 #include "userspace/cli/watch/watch_words.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json Distribution(const DurationHistogram& durations) {
   return {{"count", durations.count()},

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/human.h"
+#include "userspace/base/json.h"
 
 namespace rocattach {
 
@@ -12,8 +13,7 @@ std::string WatchLossText(uint64_t dropped, uint64_t unseen) {
   return words;
 }
 
-nlohmann::ordered_json SamplingJson(const SamplingLevel& level,
-                                    const std::string& why) {
+Json SamplingJson(const SamplingLevel& level, const std::string& why) {
   const char* name = level.every()         ? "every"
                      : level.counts_only() ? "counts_only"
                                            : "sampled";

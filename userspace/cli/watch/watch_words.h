@@ -3,9 +3,9 @@
 #define ROCATTACH_USERSPACE_CLI_WATCH_WATCH_WORDS_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "userspace/base/json.h"
 #include "userspace/record/sampling_level.h"
 
 namespace rocattach {
@@ -15,7 +15,7 @@ namespace rocattach {
 std::string WatchLossText(uint64_t dropped, uint64_t unseen);
 
 // The sampling that applies to dispatches from now on: for --json, and for users.
-nlohmann::ordered_json SamplingJson(const SamplingLevel& level, const std::string& why);
+Json SamplingJson(const SamplingLevel& level, const std::string& why);
 std::string SamplingText(const SamplingLevel& level, const std::string& why);
 
 }  // namespace rocattach

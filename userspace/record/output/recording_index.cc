@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -21,13 +20,12 @@
 #include "absl/time/time.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
+#include "userspace/base/json.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/sink.h"
 
 namespace rocattach {
 namespace {
-
-using Json = nlohmann::json;
 
 // About 300 bytes for each file.
 constexpr size_t kMaxIndexBytes = 64 << 20;
@@ -102,16 +100,6 @@ Json ToJson(const IndexedRecording& r) {
           {"records_dropped", r.records_dropped}};
 }
 
-uint64_t NumberOf(const Json& line, const char* key) {
-  const auto it = line.find(key);
-  return it != line.end() && it->is_number_unsigned() ? it->get<uint64_t>() : 0;
-}
-
-std::string TextOf(const Json& line, const char* key) {
-  const auto it = line.find(key);
-  return it != line.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
 }  // namespace
 
 absl::StatusOr<RecordingIndex> RecordingIndex::Open(const std::string& directory) {
@@ -134,18 +122,18 @@ void RecordingIndex::Read() {
     text.append(part, static_cast<size_t>(n));
   }
   for (absl::string_view row : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    const Json line = Json::parse(row.begin(), row.end(), nullptr, false);
-    if (!line.is_object()) continue;
+    const std::optional<Json> line = ParseJsonObject(row);
+    if (!line) continue;
     IndexedRecording r;
-    r.file = TextOf(line, "file");
+    r.file = JsonString(*line, "file");
     if (!IsOurs(r.file) || !Exists(directory_.get(), r.file)) continue;
-    r.bytes = NumberOf(line, "bytes");
-    r.begin_ns = ParseTime(TextOf(line, "begin"));
-    r.end_ns = ParseTime(TextOf(line, "end"));
-    r.processes = NumberOf(line, "processes");
-    r.dispatches = NumberOf(line, "dispatches");
-    r.copies = NumberOf(line, "copies");
-    r.records_dropped = NumberOf(line, "records_dropped");
+    r.bytes = JsonUnsigned(*line, "bytes");
+    r.begin_ns = ParseTime(JsonString(*line, "begin"));
+    r.end_ns = ParseTime(JsonString(*line, "end"));
+    r.processes = JsonUnsigned(*line, "processes");
+    r.dispatches = JsonUnsigned(*line, "dispatches");
+    r.copies = JsonUnsigned(*line, "copies");
+    r.records_dropped = JsonUnsigned(*line, "records_dropped");
     recordings_.push_back(std::move(r));
   }
 }
@@ -223,8 +211,7 @@ absl::Status RecordingIndex::Retain(const RotationOptions& limits) {
 absl::Status RecordingIndex::Write() const {
   std::string text;
   for (const IndexedRecording& r : recordings_) {
-    absl::StrAppend(
-        &text, ToJson(r).dump(-1, ' ', false, Json::error_handler_t::replace), "\n");
+    absl::StrAppend(&text, DumpJson(ToJson(r)), "\n");
   }
   const int directory = directory_.get();
   (void)unlinkat(directory, kTemporaryName, 0);  // left by a killed run

@@ -2,9 +2,9 @@
 #ifndef ROCATTACH_USERSPACE_REPORT_HTML_PAGE_DATA_JSON_H_
 #define ROCATTACH_USERSPACE_REPORT_HTML_PAGE_DATA_JSON_H_
 
+#include "userspace/base/json.h"
 #include "userspace/report/html/page_builder.h"
 #include "userspace/report/kernel_groups.h"
-#include "userspace/report/message_json.h"
 #include "userspace/report/report.h"
 
 namespace rocattach {

@@ -10,8 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "userspace/base/json.h"
 #include "userspace/report/kernel_groups.h"
-#include "userspace/report/message_json.h"
 #include "userspace/report/report.h"
 
 namespace rocattach {
