@@ -6,6 +6,7 @@
 #include <linux/kfd_ioctl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -435,6 +436,10 @@ static int svm(void* argument) {
 
 #define NUMBER(request) _IOC_NR(request)
 
+// The size of an argument that ends with this member.
+#define SIZE_UP_TO(type, member) \
+  (offsetof(type, member) + sizeof(((type*)NULL)->member))
+
 struct operation {
   int (*run)(void* argument);
   size_t bytes;  // minimum size of its argument
@@ -442,8 +447,10 @@ struct operation {
 
 static const struct operation operations[] = {
     [NUMBER(AMDKFD_IOC_GET_VERSION)] = {get_version, 8},
+    // Later headers have more members, which older clients do not pass.
     [NUMBER(AMDKFD_IOC_CREATE_QUEUE)] = {create_queue,
-                                         sizeof(struct kfd_ioctl_create_queue_args)},
+                                         SIZE_UP_TO(struct kfd_ioctl_create_queue_args,
+                                                    ctl_stack_size)},
     [NUMBER(AMDKFD_IOC_DESTROY_QUEUE)] = {destroy_queue, 4},
     [NUMBER(AMDKFD_IOC_SET_MEMORY_POLICY)] = {accept, 0},
     [NUMBER(AMDKFD_IOC_GET_CLOCK_COUNTERS)] =

@@ -19,6 +19,9 @@
 namespace {
 
 constexpr uint32_t kGpu = 0x1001;
+// As runtimes before Linux 6.12 call it, whatever the headers of this machine have.
+constexpr unsigned long kCreateQueue =
+    _IOC(_IOC_READ | _IOC_WRITE, AMDKFD_IOCTL_BASE, 0x02, 88);
 
 class SimgpuDriver : public testing::Test {
  protected:
@@ -180,7 +183,7 @@ struct FaultyQueue {
     create.read_pointer_address =
         reinterpret_cast<uintptr_t>(const_cast<uint64_t*>(&queue.read_dispatch_id));
     create.ctx_save_restore_address = reinterpret_cast<uintptr_t>(&area);
-    EXPECT_EQ(simgpu_driver_ioctl(AMDKFD_IOC_CREATE_QUEUE, &create), 0);
+    EXPECT_EQ(simgpu_driver_ioctl(kCreateQueue, &create), 0);
     id = create.queue_id;
     void* const page =
         mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
