@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -297,6 +298,7 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
                    "Only this attached process (default: all, including later ones); "
                    "repeatable")
       ->type_name("PID")
+      ->check(CLI::Range(1, 1 << 22).description(""))
       ->expected(1)
       ->take_all();
   AddSessionOptions(start, &arguments->session);
@@ -318,7 +320,9 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       [run, arguments] { *run = [arguments] { return RunStart(*arguments); }; });
   CLI::App* stop = session->add_subcommand("stop", "Stop a session");
   stop->footer(kExitHelp);
-  stop->add_option("session", arguments->number, "Session number")->required();
+  stop->add_option("session", arguments->number, "Session number")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, INT64_MAX).description(""));
   AddCommon(stop, arguments);
   stop->callback(
       [run, arguments] { *run = [arguments] { return RunStop(*arguments); }; });

@@ -94,7 +94,7 @@ Arrival MapArrival(const rocattach_event& event,
     }
   }
   arrival.acknowledged = !hold;
-  if (!hold) arrival.memory->AcknowledgeMapped();
+  if (!hold) arrival.memory->control().AcknowledgeMapped();
   return arrival;
 }
 

@@ -29,7 +29,7 @@ uint64_t StubStartNs(const Window& window) {
 
 // A collector that is called by hsa_init is in place: the call may take long.
 bool IsInPlace(const Target& target) {
-  return target.has_memory() && target.memory()->hears_of_init();
+  return target.has_memory() && target.memory()->control().hears_of_init();
 }
 
 CollectorProgress ProgressOf(const Target& target) {
@@ -64,11 +64,11 @@ bool SettleAtEnd(Target* target, const v1::ProcessEnd& end) {
   if (target->SettleFromCollector()) return true;
   if (target->verdict() != Verdict::kOpen) return false;
   if (SettleFromStub(target)) return true;
-  if (IsInPlace(*target) && target->memory()->init_status() != 0) {
+  if (IsInPlace(*target) && target->memory()->control().init_status() != 0) {
     target->Settle(Verdict::kPassed, AttachReason::kNone,
                    absl::StrFormat("hsa_init failed in this process (status %#x): it "
                                    "had no GPU to use, and there was nothing to record",
-                                   target->memory()->init_status()));
+                                   target->memory()->control().init_status()));
     return true;
   }
   const EndVerdict verdict = VerdictAtEnd(target->opened(), ProgressOf(*target), end);

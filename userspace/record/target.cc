@@ -121,13 +121,13 @@ ProcessId Target::id() const {
 
 void Target::AcknowledgeMapped() {
   if (memory_ == nullptr || std::exchange(acknowledged_, true)) return;
-  memory_->AcknowledgeMapped();
+  memory_->control().AcknowledgeMapped();
 }
 
 void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
                        bool acknowledged) {
   if (memory_ != nullptr) {  // reported before: the same memory, armed again
-    if (!acknowledged) memory_->AcknowledgeMapped();
+    if (!acknowledged) memory_->control().AcknowledgeMapped();
     return;
   }
   memory_ = std::move(memory);
@@ -138,7 +138,7 @@ void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
   records_ =
       std::make_unique<TargetRecords>(process_, output_, output_set_, session_.get(),
                                       dictionary_.get(), memory_->ring_count());
-  if (!recording || memory_->taken_over()) memory_->SetRecording(recording);
+  if (!recording || memory_->taken_over()) memory_->control().SetRecording(recording);
 }
 
 void Target::SetMeter(std::shared_ptr<TargetMeter> meter) {
@@ -178,11 +178,12 @@ void Target::NotifyMeter(v1::LossAccount account) {
 
 bool Target::SettleFromCollector() {
   if (verdict_ != Verdict::kOpen || memory_ == nullptr) return false;
-  uint32_t state = memory_->state();
+  uint32_t state = memory_->control().state();
   if (state == ROCATTACH_STATE_REFUSED) {
-    *window_.mutable_collector() = memory_->Describe();
-    Settle(Verdict::kRefused, AttachReason::kCollectorRefused,
-           absl::StrCat("the collector refused: ", CleanText(memory_->text())));
+    *window_.mutable_collector() = memory_->control().Describe();
+    Settle(
+        Verdict::kRefused, AttachReason::kCollectorRefused,
+        absl::StrCat("the collector refused: ", CleanText(memory_->control().text())));
     return true;
   }
   if (state != ROCATTACH_STATE_ARMED && state != ROCATTACH_STATE_UNLOADED &&
@@ -190,18 +191,18 @@ bool Target::SettleFromCollector() {
     return false;
   }
   // A collector that was armed before the runtime was shut down has to arm again.
-  if (memory_->armed_ns() < opened_.event.time_ns && !memory_->taken_over()) {
+  if (memory_->control().armed_ns() < opened_.event.time_ns && !memory_->taken_over()) {
     return false;
   }
-  window_.set_armed_ns(memory_->armed_ns());
-  *window_.mutable_collector() = memory_->Describe();
+  window_.set_armed_ns(memory_->control().armed_ns());
+  *window_.mutable_collector() = memory_->control().Describe();
   verdict_ = Verdict::kAttached;
   WriteVerdict(v1::WINDOW_STATE_ATTACHED);
   return true;
 }
 
 void Target::SettleUnarmed(const std::string& detail) {
-  *window_.mutable_collector() = memory_->Describe();
+  *window_.mutable_collector() = memory_->control().Describe();
   window_.set_detail(detail);
   verdict_ = Verdict::kAttached;
   WriteVerdict(v1::WINDOW_STATE_ATTACHED);
@@ -218,14 +219,15 @@ void Target::Settle(Verdict verdict, AttachReason reason, const std::string& det
 }
 
 void Target::SetRecording(bool recording) {
-  if (memory_ != nullptr) memory_->SetRecording(recording);
+  if (memory_ != nullptr) memory_->control().SetRecording(recording);
 }
 
 void Target::EndRecording() {
   if (memory_ == nullptr) return;
   session_->Close();
   // rocprofiler-sdk delivers what it still has when it detaches.
-  if (window_.mode() != v1::WINDOW_MODE_LISTENER) memory_->SetRecording(false);
+  if (window_.mode() != v1::WINDOW_MODE_LISTENER)
+    memory_->control().SetRecording(false);
 }
 
 void Target::SetSampling(const SamplingLevel& level, const std::string& reason) {
@@ -233,7 +235,7 @@ void Target::SetSampling(const SamplingLevel& level, const std::string& reason) 
   v1::SamplingEvent event;
   // Taken first, so that whatever is recorded at the new level was submitted later.
   event.set_time_ns(BootNs());
-  memory_->SetSampling(level.abi());
+  memory_->control().SetSampling(level.abi());
   event.set_level(level.counts_only() ? v1::SamplingEvent::COUNTS_ONLY
                   : level.every()     ? v1::SamplingEvent::EVERY
                                       : v1::SamplingEvent::SAMPLED);
@@ -262,7 +264,7 @@ void Target::CheckBelief(uint64_t now_ns) {
   if (not_believable_.empty()) return;
   sweeping_ = false;
   session_->NotRead();
-  memory_->SetRecording(false);
+  memory_->control().SetRecording(false);
   memory_->StopReading();
   output_set_->KeepError(output_.writer->SetAccount(output_.stream, Account(false)));
 }
@@ -466,7 +468,7 @@ bool Target::CompareWithDriver(const DriverReading& driver) {
     return false;
   }
   const CollectorAccount account = memory_->Account();
-  const uint64_t baseline = memory_->baseline();
+  const uint64_t baseline = memory_->control().baseline();
   CollectorReading collector;
   collector.dispatches_on = (baseline & ROCATTACH_RECORDING_DISPATCHES) != 0;
   collector.copies_on = (baseline & ROCATTACH_RECORDING_COPIES) != 0;
@@ -496,8 +498,8 @@ void Target::WriteLosses() {
 v1::LossAccount Target::Close(v1::ProcessEnd end) {
   if (session_ != nullptr) session_->Ended();
   if (memory_ != nullptr) {
-    end.set_collector_ended(memory_->state() == ROCATTACH_STATE_ENDED ||
-                            memory_->state() == ROCATTACH_STATE_UNLOADED);
+    end.set_collector_ended(memory_->control().state() == ROCATTACH_STATE_ENDED ||
+                            memory_->control().state() == ROCATTACH_STATE_UNLOADED);
   }
   v1::LossAccount account = Account(/*final=*/true);
   ReadOwnNs();  // after the release the memory may be another service's

@@ -281,7 +281,7 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
       memory = TryMap(child.pid);
       if (memory != nullptr) {
         result.mapped = true;
-        if (options.prepare == nullptr) memory->AcknowledgeMapped();
+        if (options.prepare == nullptr) memory->control().AcknowledgeMapped();
       }
     }
     if (memory != nullptr) {
@@ -289,7 +289,7 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
       if (!ended && options.prepare != nullptr && options.prepare(*memory, result) &&
           !prepared) {
         prepared = true;
-        memory->AcknowledgeMapped();
+        memory->control().AcknowledgeMapped();
       }
       if (!ended && options.during) options.during(*memory);
     }
@@ -301,9 +301,9 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
     Drain(*memory, &result);
     result.unfinished = memory->UnfinishedRecords(0, memory->inflight_count());
     result.account = memory->Account();
-    result.state = memory->state();
-    result.collector = memory->Describe();
-    result.text = memory->text();
+    result.state = memory->control().state();
+    result.collector = memory->control().Describe();
+    result.text = memory->control().text();
   }
   return result;
 }

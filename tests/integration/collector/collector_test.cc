@@ -326,7 +326,7 @@ TEST_F(CollectorLifeTest, RecordingSwitchesManyTimes) {
   int rounds = 0;
   options.during = [&rounds](CollectorMemory& memory) {
     ++rounds;
-    memory.SetRecording(rounds % 2 == 1);
+    memory.control().SetRecording(rounds % 2 == 1);
   };
   CollectorResult r =
       RunWithCollector({Target("hip_launch_rate"), "-n", "30000", "-t", "2"}, options);

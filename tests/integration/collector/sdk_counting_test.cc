@@ -179,8 +179,9 @@ TEST_F(SdkFilters, KernelsAreUndecidedUntilTheServiceSaysSo) {
          if (!decided) {
            decided = true;
            // No bit is set: no kernel is selected.
-           __atomic_store_n(&target.memory.plan()->selections[1].kernels_decided, 100u,
-                            __ATOMIC_RELEASE);
+           __atomic_store_n(
+               &target.memory.control().plan()->selections[1].kernels_decided, 100u,
+               __ATOMIC_RELEASE);
            close(open(go.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
          }
        }});
@@ -228,7 +229,7 @@ TEST_F(SdkFilters, PassesAreMultiplexedOverTime) {
   uint64_t start = 0;
   const SdkResult result =
       RunSdk({.steps = steps, .filters = {spec}, .step = [&](SdkTarget& target) {
-                if (start == 0) start = target.memory.plan()->start_ns;
+                if (start == 0) start = target.memory.control().plan()->start_ns;
               }});
   ExpectCleanRun(result);
   ASSERT_NE(start, 0u);
@@ -286,7 +287,7 @@ SdkResult RunWithImage(const std::function<void(rocattach_plan*)>& change,
            auto image = std::make_unique<rocattach_plan>();
            *image = *target.plan->image;
            change(image.get());
-           generation = target.memory.WritePlan(*image);
+           generation = target.memory.control().WritePlan(*image);
          }
          PlanAnswer now;
          if (!target.Answered(generation, &now)) return;

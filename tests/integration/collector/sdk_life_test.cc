@@ -121,16 +121,17 @@ TEST_F(SdkLife, WorksBesideAnotherTool) {
 }
 
 TEST_F(SdkLife, ReportsThatAnotherToolCounts) {
-  SdkResult result = RunSdk({.steps = {"dispatch:9", "wait"},
-                             .filters = {CountersFilter({"SQ_WAVES"})},
-                             .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
-                                             "SIMROCM_TOOL=buffer counters=SQ_WAVES",
-                                             "SIMROCM_TOOL_OUTPUT=/dev/null"},
-                             .step = [](SdkTarget& target) {
-                               if (target.memory.plan_answer().generation != 0) {
-                                 target.Continue();
-                               }
-                             }});
+  SdkResult result =
+      RunSdk({.steps = {"dispatch:9", "wait"},
+              .filters = {CountersFilter({"SQ_WAVES"})},
+              .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
+                              "SIMROCM_TOOL=buffer counters=SQ_WAVES",
+                              "SIMROCM_TOOL_OUTPUT=/dev/null"},
+              .step = [](SdkTarget& target) {
+                if (target.memory.control().plan_answer().generation != 0) {
+                  target.Continue();
+                }
+              }});
   EXPECT_EQ(result.answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_CONFLICT));
   EXPECT_THAT(result.answer.text, HasSubstr("CONFLICT"));
   ExpectCleanRun(result);
@@ -309,7 +310,7 @@ TEST_F(SdkLife, GarbageInsteadOfAPlanDoesNoHarm) {
                     const size_t end = rounds % 2 == 0 ? 2048 : sizeof(*image) / 4;
                     words[8 + random() % (end - 8)] = static_cast<uint32_t>(random());
                   }
-                  target.memory.WritePlan(*image);
+                  target.memory.control().WritePlan(*image);
                   ++rounds;
                 } else if (good == 0) {
                   good = target.Write({CountersFilter({"SQ_WAVES", "TCC_HIT"})});

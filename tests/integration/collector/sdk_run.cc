@@ -87,7 +87,7 @@ uint64_t SdkTarget::Write(const std::vector<FilterSpec>& filters) {
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   if (!compiled.ok()) return 0;
   plan = *compiled;
-  return memory.WritePlan(*plan->image);
+  return memory.control().WritePlan(*plan->image);
 }
 
 uint64_t SdkTarget::WriteEmpty() {
@@ -96,11 +96,11 @@ uint64_t SdkTarget::WriteEmpty() {
   image->magic = ROCATTACH_PLAN_MAGIC;
   image->version = ROCATTACH_PLAN_VERSION;
   image->bytes = sizeof(rocattach_plan);
-  return memory.WritePlan(*image);
+  return memory.control().WritePlan(*image);
 }
 
 bool SdkTarget::Answered(uint64_t generation, PlanAnswer* answer) {
-  *answer = memory.plan_answer();
+  *answer = memory.control().plan_answer();
   return answer->generation == generation;
 }
 
@@ -149,7 +149,7 @@ SdkResult RunSdk(const SdkOptions& options) {
   run.timeout_seconds = options.timeout_seconds;
   bool written = false, described = false;
   run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
-    result.backend = memory.backend();
+    result.backend = memory.control().backend();
     if (result.backend.backend == 0) return false;
     // The dictionary is complete once the backend is known, so it is read after that.
     if (!described) {

@@ -197,6 +197,21 @@ TEST_F(CliTest, UsageIsExitStatusTwo) {
   }
 }
 
+TEST_F(CliTest, NegativeNumbersAreRefused) {
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"report", "--top=-5", "x"},
+        {"report", "--limit=-1", "x"},
+        {"compare", "--top=-1", "x", "y"},
+        {"session", "start", "--pid=-1"},
+        {"session", "start", "--pid=0"},
+        {"session", "stop", "-1"},
+        {"session", "stop", "0"}}) {
+    Result result = Run(arguments);
+    EXPECT_EQ(result.exit_status, 2) << arguments[0] << " " << arguments[1];
+    EXPECT_THAT(result.err, HasSubstr("--help"));
+  }
+}
+
 TEST_F(CliTest, UnreadableIsExitStatusThree) {
   Result missing = Run({"report", Path("a.rwa")});
   EXPECT_EQ(missing.exit_status, 3);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
 #include "userspace/base/gpu_models.h"
 #include "userspace/cli/options/machine_gpus.h"

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/unit/push/scripted_collector.h"
 
 namespace rocattach {

@@ -161,11 +161,11 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   image->session_id = 7;
   image->selections[1].kernels_decided = 99;
   const uint32_t command = fake.control()->command;
-  EXPECT_EQ((*memory)->plan_answer().generation, 0u);
-  EXPECT_EQ((*memory)->WritePlan(*image), 2u);
-  EXPECT_EQ((*memory)->WritePlan(*image), 4u);
+  EXPECT_EQ((*memory)->control().plan_answer().generation, 0u);
+  EXPECT_EQ((*memory)->control().WritePlan(*image), 2u);
+  EXPECT_EQ((*memory)->control().WritePlan(*image), 4u);
   EXPECT_EQ(fake.control()->command, command + 2);
-  const rocattach_plan* plan = (*memory)->plan();
+  const rocattach_plan* plan = (*memory)->control().plan();
   EXPECT_EQ(plan->generation, 4u);
   EXPECT_EQ(plan->magic, ROCATTACH_PLAN_MAGIC);
   EXPECT_EQ(plan->session_id, 7u);
@@ -173,10 +173,10 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
   // The next service continues from there, even after a plan that was left half
   // written.
-  (*memory)->plan()->generation = 5;
+  (*memory)->control().plan()->generation = 5;
   auto next = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(next.ok());
-  EXPECT_EQ((*next)->WritePlan(*image), 8u);
+  EXPECT_EQ((*next)->control().WritePlan(*image), 8u);
 
   rocattach_control* c = fake.control();
   c->plan_acked = 8;
@@ -186,13 +186,14 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   c->plan_error_text[0] = '\n';
   c->backend = ROCATTACH_BACKEND_SDK;
   strcpy(c->backend_text, "why");
-  PlanAnswer answer = (*next)->plan_answer();
+  PlanAnswer answer = (*next)->control().plan_answer();
   EXPECT_EQ(answer.generation, 8u);
   EXPECT_EQ(answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_HW_LIMIT));
   EXPECT_EQ(answer.counter, 77u);
   EXPECT_EQ(answer.text, "?" + std::string(sizeof(c->plan_error_text) - 1, 'x'));
-  EXPECT_EQ((*next)->backend().text, "why");
-  EXPECT_EQ((*next)->backend().backend, static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
+  EXPECT_EQ((*next)->control().backend().text, "why");
+  EXPECT_EQ((*next)->control().backend().backend,
+            static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
 }
 
 // The geometry is read once: what the target writes there later changes nothing.
@@ -344,12 +345,12 @@ TEST(CollectorMemory, AFaultCostsThisMemoryOnly) {
   whole.Publish(0, &record);
   EXPECT_TRUE((*memory)->intact());
   UniqueFd empty(memfd_create("empty", MFD_CLOEXEC));
-  auto* plan = reinterpret_cast<uint8_t*>((*memory)->plan());
+  auto* plan = reinterpret_cast<uint8_t*>((*memory)->control().plan());
   ASSERT_EQ(
       mmap(plan, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty.get(), 0),
       plan);
   rocattach_plan image = {};
-  (*memory)->WritePlan(image);
+  (*memory)->control().WritePlan(image);
   EXPECT_FALSE((*memory)->intact());
   std::vector<RecordSlot> out(8);
   (*memory)->Snapshot();
@@ -384,10 +385,10 @@ TEST(CollectorMemory, FindsUnfinishedDispatches) {
 TEST(CollectorMemory, WritesCommandsForTheCollector) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
-  (*memory)->AcknowledgeMapped();
+  (*memory)->control().AcknowledgeMapped();
   EXPECT_EQ(fake.control()->service_mapped, 1u);
   uint32_t before = fake.control()->command;
-  (*memory)->SetRecording(true);
+  (*memory)->control().SetRecording(true);
   EXPECT_EQ(fake.control()->recording, 1u);
   EXPECT_EQ(fake.control()->command, before + 1);
   (*memory)->Heartbeat(123);
@@ -430,7 +431,7 @@ TEST(CollectorMemory, RandomScribblingIsSurvived) {
     }
     ASSERT_LE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).size(),
               FakeCollector::kInflight);
-    (void)(*memory)->text();
+    (void)(*memory)->control().text();
     (void)(*memory)->Account();
   }
 }

@@ -2,18 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/abi/atomics.h"
@@ -21,7 +17,6 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/record/drain/convert.h"
 #include "userspace/record/drain/target_memfd.h"
 
 namespace rocattach {
@@ -36,11 +31,6 @@ constexpr uint64_t kMayHaveStoppedNs = 4'000'000'000;
 
 // An entry has at most 64 KiB of text, and little besides.
 constexpr size_t kMaxEntryBytes = 128 << 10;
-
-template <typename T>
-T Load(const T* field) {
-  return __atomic_load_n(field, __ATOMIC_RELAXED);
-}
 
 bool SameGeometry(const rocattach_control& c, const collector::Geometry& g) {
   return c.total_bytes == g.total_bytes && c.rings_offset == g.rings_offset &&
@@ -63,21 +53,6 @@ absl::StatusOr<collector::Geometry> GeometryOf(
     return absl::InternalError("the collector's configuration has no valid geometry");
   }
   return geometry;
-}
-
-void FutexWake(uint32_t* word) {
-  // Not FUTEX_PRIVATE: the waiter maps the same memfd in another process.
-  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-// Copies a text of the target exactly once, with '?' for unprintable characters.
-std::string Printable(const char* from, size_t room) {
-  std::string text(from, room);
-  text.resize(strnlen(text.data(), room));
-  for (char& c : text) {
-    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
-  }
-  return text;
 }
 
 }  // namespace
@@ -168,12 +143,6 @@ bool CollectorMemory::Read(uint64_t offset, void* to, size_t bytes) const {
   return readable_;
 }
 
-const rocattach_control* CollectorMemory::control() const {
-  return reinterpret_cast<const rocattach_control*>(base_);
-}
-rocattach_control* CollectorMemory::control() {
-  return reinterpret_cast<rocattach_control*>(base_);
-}
 rocattach_ring* CollectorMemory::ring(uint32_t index) const {
   return reinterpret_cast<rocattach_ring*>(base_ + geometry_.rings_offset +
                                            index * geometry_.ring_stride);
@@ -199,14 +168,14 @@ absl::Status CollectorMemory::CheckControl() {
             sizeof(generation))) {
     return absl::DataLossError("the collector's memory cannot be read");
   }
-  plan_generation_ = generation + (generation & 1);
+  control_.ContinueAfter(generation);
   window_id_ = c.window_id;
   owner_ = c.pid;
   return absl::OkStatus();
 }
 
 absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
-  uint64_t* heartbeat = &control()->service_heartbeat_ns;
+  uint64_t* heartbeat = &block()->service_heartbeat_ns;
   uint64_t seen_ns = __atomic_load_n(heartbeat, __ATOMIC_RELAXED);
   const bool recent =
       seen_ns != 0 && seen_ns <= now_ns && now_ns - seen_ns < kServiceGoneNs;
@@ -225,145 +194,27 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
         "the rings of the collector's memory cannot be mapped; try again");
   }
   taken_over_ = true;
-  __atomic_add_fetch(&control()->takeovers, 1u, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&block()->takeovers, 1u, __ATOMIC_RELEASE);
   // The other service may have been killed during a session.
   const rocattach_plan none = {};
-  WritePlan(none);
+  control_.WritePlan(none);
   // It may also have been killed while it was over its budget.
-  SetSampling(ROCATTACH_SAMPLING_EVERY);
+  control_.SetSampling(ROCATTACH_SAMPLING_EVERY);
   return absl::OkStatus();
 }
 
 void CollectorMemory::Release() {
-  __atomic_store_n(&control()->service_heartbeat_ns, uint64_t{0}, __ATOMIC_RELAXED);
-}
-
-void CollectorMemory::AcknowledgeMapped() {
-  __atomic_store_n(&control()->service_mapped, 1u, __ATOMIC_RELEASE);
-  FutexWake(&control()->service_mapped);
-}
-
-void CollectorMemory::SetRecording(bool recording) {
-  __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
-  Command();
-}
-
-void CollectorMemory::Command() {
-  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
-  FutexWake(&control()->command);
-}
-
-uint64_t CollectorMemory::baseline() const {
-  if (__atomic_load_n(&control()->recording, __ATOMIC_RELAXED) == 0) return 0;
-  return __atomic_load_n(&control()->recording_flags, __ATOMIC_RELAXED);
-}
-
-void CollectorMemory::SetSampling(uint32_t sampling) {
-  __atomic_store_n(&control()->sampling, sampling, __ATOMIC_RELAXED);
-}
-
-rocattach_plan* CollectorMemory::plan() {
-  return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
-}
-
-uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
-  constexpr size_t kHead = offsetof(rocattach_plan, session_id);
-  rocattach_plan* to = plan();
-  __atomic_store_n(&to->generation, plan_generation_ + 1, __ATOMIC_RELAXED);
-  // The stores below must not become visible before the odd generation.
-  __atomic_thread_fence(__ATOMIC_RELEASE);
-  memcpy(to, &image, offsetof(rocattach_plan, generation));
-  memcpy(reinterpret_cast<uint8_t*>(to) + kHead,
-         reinterpret_cast<const uint8_t*>(&image) + kHead,
-         sizeof(rocattach_plan) - kHead);
-  if (image.start_ns == 0) to->start_ns = BootNs();
-  plan_generation_ += 2;
-  __atomic_store_n(&to->generation, plan_generation_, __ATOMIC_RELEASE);
-  Command();
-  return plan_generation_;
-}
-
-void CollectorMemory::DecideKernels(uint32_t selection,
-                                    absl::Span<const uint32_t> kernels,
-                                    uint32_t decided) {
-  rocattach_plan_selection& to = plan()->selections[selection];
-  for (uint32_t kernel : kernels) {
-    if (kernel >= ROCATTACH_PLAN_MAX_KERNELS) continue;
-    __atomic_fetch_or(&to.kernels[kernel / 64], uint64_t{1} << (kernel % 64),
-                      __ATOMIC_RELAXED);
-  }
-  __atomic_store_n(&to.kernels_decided, std::min(decided, ROCATTACH_PLAN_MAX_KERNELS),
-                   __ATOMIC_RELEASE);
-}
-
-uint64_t CollectorMemory::answered_generation() const {
-  return LoadAcquire(&control()->plan_acked);
-}
-
-PlanAnswer CollectorMemory::plan_answer() const {
-  const rocattach_control* c = control();
-  PlanAnswer answer;
-  answer.generation = LoadAcquire(&c->plan_acked);
-  answer.error = Load(&c->plan_error);
-  answer.code = Load(&c->plan_error_code);
-  answer.counter = Load(&c->plan_error_counter);
-  answer.text = Printable(c->plan_error_text, sizeof(c->plan_error_text));
-  return answer;
-}
-
-BackendFacts CollectorMemory::backend() const {
-  const rocattach_control* c = control();
-  BackendFacts facts;
-  facts.backend = LoadAcquire(&c->backend);
-  facts.reason = Load(&c->backend_reason);
-  facts.record_kinds = Load(&c->record_kinds);
-  facts.api_domains = Load(&c->api_domains);
-  facts.sdk_version = Load(&c->sdk_version);
-  facts.text = Printable(c->backend_text, sizeof(c->backend_text));
-  return facts;
+  __atomic_store_n(&block()->service_heartbeat_ns, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
 void CollectorMemory::Heartbeat(uint64_t now_ns) {
   // The lock may have been that of a stopped service that has died since.
   if (!locked_) locked_ = TryLock();
-  __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&block()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
   const bool was_away =
       heartbeat_ns_ != 0 && now_ns > heartbeat_ns_ + kMayHaveStoppedNs;
   heartbeat_ns_ = now_ns;
-  if (was_away) Command();
-}
-
-uint32_t CollectorMemory::state() const {
-  return LoadAcquire(&control()->state);
-}
-uint32_t CollectorMemory::reason() const {
-  return Load(&control()->reason);
-}
-uint64_t CollectorMemory::armed_ns() const {
-  return Load(&control()->armed_ns);
-}
-
-bool CollectorMemory::hears_of_init() const {
-  const uint32_t entry = Load(&control()->entry);
-  return entry == ROCATTACH_ENTRY_PATH_LIVE_TABLE || entry == ROCATTACH_ENTRY_PATH_LATE;
-}
-
-bool CollectorMemory::entered_late() const {
-  return Load(&control()->entry) == ROCATTACH_ENTRY_PATH_LATE;
-}
-
-uint32_t CollectorMemory::init_status() const {
-  return Load(&control()->init_status);
-}
-
-v1::Collector CollectorMemory::Describe() const {
-  rocattach_control copy;
-  memcpy(&copy, base_, sizeof(copy));
-  return CollectorToProto(copy);
-}
-
-std::string CollectorMemory::text() const {
-  return Printable(control()->text, sizeof(control()->text));
+  if (was_away) control_.Wake();
 }
 
 std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
@@ -434,7 +285,7 @@ constexpr uint64_t kPage = RingPages::kPageBytes;
 }  // namespace
 
 bool CollectorMemory::all_rings_read() const {
-  return account_is_current_ && std::min(LoadAcquire(&control()->rings_used),
+  return account_is_current_ && std::min(LoadAcquire(&block()->rings_used),
                                          geometry_.ring_count) <= pages_.used();
 }
 
@@ -448,9 +299,9 @@ void CollectorMemory::ViewWith(RingViews* views) {
 }
 
 void CollectorMemory::Snapshot() {
-  backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
+  backend_named_ = LoadAcquire(&block()->backend) != ROCATTACH_BACKEND_NONE;
   const uint32_t used =
-      std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
+      std::min(LoadAcquire(&block()->rings_used), geometry_.ring_count);
   if (intact() && !stopped_ && !pages_.Use(used)) readable_ = false;
   const uint32_t reached = Reach() ? pages_.used() : 0;
   for (uint32_t i = 0; i < reached; ++i) {
@@ -466,12 +317,12 @@ void CollectorMemory::Snapshot() {
     most_waiting_ = std::max(most_waiting_, head - position.tail);
     if (i < pages_.standing()) UpdateMapping(i);
   }
-  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
+  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&block()->dictionary_used),
                                         geometry_.dictionary_bytes);
 }
 
 bool CollectorMemory::HasNews(uint64_t most_records) const {
-  const rocattach_control& c = *control();
+  const rocattach_control& c = *block();
   // Limits the numbers as Snapshot() does: the target may have written anything.
   if (std::min(LoadAcquire(&c.rings_used), geometry_.ring_count) > pages_.used() ||
       std::min<uint64_t>(LoadAcquire(&c.dictionary_used), geometry_.dictionary_bytes) !=
@@ -693,7 +544,7 @@ CollectorAccount CollectorMemory::TotalAccount() const {
   std::vector<const rocattach_ring*> rings;
   rings.reserve(pages_.used());
   for (uint32_t i = 0; i < pages_.used(); ++i) rings.push_back(ring(i));
-  last_account_ = ReadAccount(*control(), rings);
+  last_account_ = ReadAccount(*block(), rings);
   for (uint32_t i = 0; i < pages_.used(); ++i) {
     last_account_.delivered += positions_[i].tail;
     last_account_.corrupt_rings += positions_[i].corrupt ? 1 : 0;

@@ -18,36 +18,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "schemas/stream.pb.h"
 #include "userspace/abi/geometry.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/record/drain/collector_account.h"
+#include "userspace/record/drain/collector_control.h"
 #include "userspace/record/drain/fault_guard.h"
 #include "userspace/record/drain/record_slot.h"
 #include "userspace/record/drain/ring_pages.h"
 #include "userspace/record/drain/ring_views.h"
 
 namespace rocattach {
-
-// The collector's answer to the plan that it read last. Numbers are unchecked.
-struct PlanAnswer {
-  uint64_t generation = 0;  // 0: none yet
-  uint32_t error = 0;       // enum rocattach_plan_error
-  int32_t code = 0;
-  uint32_t counter = 0;  // as rocattach_control.plan_error_counter
-  std::string text;      // bounded and printable
-};
-
-// The backend through which the collector works. Numbers are unchecked.
-struct BackendFacts {
-  uint32_t backend = 0;  // enum rocattach_backend; 0: the runtime has not called yet
-  uint32_t reason = 0;   // enum rocattach_backend_reason
-  uint32_t record_kinds = 0;
-  uint32_t api_domains = 0;
-  uint32_t sdk_version = 0;
-  std::string text;  // bounded and printable
-};
 
 class CollectorMemory {
  public:
@@ -71,51 +52,20 @@ class CollectorMemory {
   // only when it has not drained for some seconds.
   absl::Status TakeOver(uint64_t now_ns);
   bool taken_over() const { return taken_over_; }
-  // True if the runtime was already open when the collector's functions were stored.
-  bool entered_late() const;
   // ID of the collector's process, in that process's own PID namespace, as it was when
   // the memory was mapped here.
   pid_t owner() const { return owner_; }
   // Lets another service take over at once.
   void Release();
 
-  // Tells the collector, which may be waiting for this, that its memory is being read.
-  void AcknowledgeMapped();
-  // Starts or stops recording; takes effect in the target within microseconds, or with
-  // its next operation.
-  void SetRecording(bool recording);
-  // The kinds recorded apart from plans: ROCATTACH_RECORDING_*; 0 while stopped.
-  uint64_t baseline() const;
-  // Sets which dispatches are recorded, from the next one on: userspace/abi/sampling.h.
-  void SetSampling(uint32_t sampling);
-  // Writes a plan for the collector and wakes it; `image` is complete except for the
-  // generation, which is returned, and start_ns, which is set to now if it is 0.
-  uint64_t WritePlan(const rocattach_plan& image);
-  // Sets the bits of `kernels` in one selection of the active plan; from then on all
-  // kernels below `decided` count as decided.
-  void DecideKernels(uint32_t selection, absl::Span<const uint32_t> kernels,
-                     uint32_t decided);
-  // The plan in the memory. The target can write to it as well: never read back what
-  // was written.
-  rocattach_plan* plan();
-  PlanAnswer plan_answer() const;
-  uint64_t answered_generation() const;
-  BackendFacts backend() const;
+  // What the service tells the collector, and what that answers.
+  CollectorControl& control() { return control_; }
+  const CollectorControl& control() const { return control_; }
   // Tells the collector that the service has drained. A collector that is not drained
   // for some seconds stops by itself; one that may have stopped is told to continue.
   void Heartbeat(uint64_t now_ns);
 
-  uint32_t state() const;  // enum rocattach_collector_state, unchecked
-  // True if the collector's functions are in the runtime's tables: hsa_init calls it.
-  bool hears_of_init() const;
-  // Status of an hsa_init that failed before any had succeeded; 0: none has.
-  uint32_t init_status() const;
-  uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
-  std::string text() const;  // the reason for a refusal, bounded and printable
   uint64_t window_id() const { return window_id_; }
-  uint64_t armed_ns() const;
-  // The collector's description of itself, for the stream.
-  v1::Collector Describe() const;
   // The account, since the take-over if any, of the rings in use at the snapshot. After
   // a take-over, a few more operations may count as seen than there were, never fewer.
   // While the rings cannot be mapped, it is the last account that was read.
@@ -195,12 +145,12 @@ class CollectorMemory {
       : fd_(std::move(fd)),
         base_(base),
         geometry_(geometry),
+        control_(block(),
+                 reinterpret_cast<rocattach_plan*>(base + geometry.plan_offset)),
         pages_(fd_.get(), base, geometry),
         positions_(geometry.ring_count) {
     guard_.emplace(base, geometry.total_bytes);
   }
-  // Notifies the collector of what has been written for it.
-  void Command();
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
       UniqueFd fd, const collector::Geometry& geometry);
   absl::Status CheckControl();
@@ -222,8 +172,11 @@ class CollectorMemory {
   // Offset of the first slot of a ring.
   uint64_t SlotsOffset(uint32_t index) const;
   CollectorAccount TotalAccount() const;
-  const rocattach_control* control() const;
-  rocattach_control* control();
+  // The block at the beginning of the memory.
+  const rocattach_control* block() const {
+    return reinterpret_cast<const rocattach_control*>(base_);
+  }
+  rocattach_control* block() { return reinterpret_cast<rocattach_control*>(base_); }
   rocattach_ring* ring(uint32_t index) const;
 
   UniqueFd fd_;
@@ -232,13 +185,13 @@ class CollectorMemory {
   uint8_t* base_;
   const collector::Geometry geometry_;
   std::optional<FaultGuard> guard_;  // always has a value; ends before the mapping
+  CollectorControl control_;
   mutable RingPages pages_;
   mutable bool readable_ = true;
   bool stopped_ = false;  // see StopReading()
   uint64_t dictionary_used_ = 0;
   bool backend_named_ = false;
-  uint64_t plan_generation_ = 0;  // of the last plan written; even
-  uint64_t heartbeat_ns_ = 0;     // the last one; 0: none yet
+  uint64_t heartbeat_ns_ = 0;  // the last one; 0: none yet
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;
   bool dictionary_ok_ = true;

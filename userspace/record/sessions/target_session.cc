@@ -142,14 +142,14 @@ std::optional<TargetDescription> TargetSession::Describe(
     const std::string& sdk_missing) const {
   // This is asked only once: if GPUs were missing, no session would ever find them.
   if (!memory_->agents_read()) return std::nullopt;
-  const BackendFacts backend = memory_->backend();
+  const BackendFacts backend = memory_->control().backend();
   if (backend.backend == ROCATTACH_BACKEND_NONE) return std::nullopt;
   TargetDescription description;
   description.record_kinds = backend.record_kinds;
   description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
   if (sdk_missing.empty() && LacksSdk(backend)) {
     description.missing_reason =
-        memory_->entered_late() ? kAttachedLate : kArmedWithHsaTools;
+        memory_->control().entered_late() ? kAttachedLate : kArmedWithHsaTools;
     // Whether the SDK can be added is determined when a session needs it.
     if (!sdk_refusal_.empty()) {
       description.missing_reason = absl::StrCat(kLoadedAtStart, sdk_refusal_);
@@ -157,7 +157,7 @@ std::optional<TargetDescription> TargetSession::Describe(
       if (late_sdk_.has_value()) {
         description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
       }
-      if (memory_->entered_late()) AddLateApi(&description);
+      if (memory_->control().entered_late()) AddLateApi(&description);
     }
   }
   description.functions = functions_;
@@ -225,7 +225,7 @@ absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
 void TargetSession::AddLateApi(TargetDescription* description) const {
   absl::Status status = AddLateSdk(std::make_unique<rocattach_plan>().get());
   // Unless an earlier session has added it.
-  if (status.ok() && memory_->backend().sdk_version == 0) {
+  if (status.ok() && memory_->control().backend().sdk_version == 0) {
     status = CheckSdkIsNotLoaded(id_.pid);
   }
   if (!status.ok()) {
@@ -271,8 +271,8 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
     done(absl::FailedPreconditionError("a session is active in it"));
     return;
   }
-  const bool late =
-      (plan->image->record_kinds & kLoadsSdk) != 0 && LacksSdk(memory_->backend());
+  const bool late = (plan->image->record_kinds & kLoadsSdk) != 0 &&
+                    LacksSdk(memory_->control().backend());
   std::unique_ptr<rocattach_plan> image;
   if (late) {
     image = std::make_unique<rocattach_plan>(*plan->image);
@@ -291,7 +291,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
   const uint64_t now = BootNs();
   active->dispatches_before = memory_->Account().dispatches_seen;
   active->generation = generation_ =
-      memory_->WritePlan(late ? *image : *active->plan->image);
+      memory_->control().WritePlan(late ? *image : *active->plan->image);
   current_ = active;
   plans_.Add(std::move(active));
   DecideKernels();
@@ -310,7 +310,7 @@ void TargetSession::DecideKernels() {
     for (uint32_t kernel = current_->decided; kernel < decided; ++kernel) {
       if (kernels_.Selects(current_.get(), index, kernel)) selected.push_back(kernel);
     }
-    memory_->DecideKernels(index, selected, decided);
+    memory_->control().DecideKernels(index, selected, decided);
   }
   current_->decided = decided;
 }
@@ -329,7 +329,7 @@ void TargetSession::Stop() {
   none.version = ROCATTACH_PLAN_VERSION;
   none.bytes = sizeof(none);
   none.rotation_interval = 1;
-  generation_ = memory_->WritePlan(none);
+  generation_ = memory_->control().WritePlan(none);
   stopped_ = std::exchange(current_, nullptr);
   stop_asked_ns_ = BootNs();
 }
@@ -364,7 +364,7 @@ void TargetSession::FinishStop(const std::string& how) {
 
 bool TargetSession::Poll(uint64_t now_ns) {
   if (now_ns >= ends_ns()) Stop();
-  const uint64_t answered = memory_->answered_generation();
+  const uint64_t answered = memory_->control().answered_generation();
   if (starting_.has_value()) {
     const bool in_time = now_ns < starting_->asked_ns + starting_->patience_ns;
     if (answered == starting_->generation || !in_time) {
@@ -391,7 +391,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
         late ? " ms; rocprofiler-sdk may still be loading, or hang while it does, or "
                "the process may be stopped or ending"
              : " ms; the process may be stopped, or ending"));
-  } else if (const PlanAnswer answer = memory_->plan_answer();
+  } else if (const PlanAnswer answer = memory_->control().plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
     // EBUSY: the process's own dispatches are in the way.
     if (answer.error == ROCATTACH_PLAN_ERROR_CONFLICT && answer.code != EBUSY) {
@@ -422,7 +422,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
     stopped_ = nullptr;  // it never began
     // Before the SDK is loaded, nothing else in the request can be the cause.
     const bool adds_sdk = waiting.patience_ns == kLateAnswerNs;
-    if (adds_sdk && memory_->backend().sdk_version == 0) {
+    if (adds_sdk && memory_->control().backend().sdk_version == 0) {
       sdk_refusal_ = std::string(status.message());
     }
   }
@@ -430,7 +430,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
 }
 
 void TargetSession::Drained() {
-  const uint64_t answered = memory_->answered_generation();
+  const uint64_t answered = memory_->control().answered_generation();
   const uint64_t now = BootNs();
   std::vector<Waiting> settled;
   for (auto waiting = settling_.begin(); waiting != settling_.end();) {
@@ -456,7 +456,7 @@ void TargetSession::NotRead() {
 void TargetSession::Ended() {
   // It may have answered and done all its work since the last poll.
   if (starting_.has_value() &&
-      memory_->answered_generation() == starting_->generation) {
+      memory_->control().answered_generation() == starting_->generation) {
     AnswerStart(BootNs(), true);
   }
   records_.End();

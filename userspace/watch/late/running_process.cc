@@ -11,10 +11,12 @@
 #include <set>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "injector/process/maps.h"
 #include "injector/process/translation.h"
 #include "userspace/base/file.h"

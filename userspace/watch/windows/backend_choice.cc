@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 #include "userspace/watch/discovery/library_search.h"
