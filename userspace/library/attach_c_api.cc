@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "userspace/base/deadlock_checks.h"
 #include "userspace/library/attach_log.h"
 #include "userspace/library/attach_sessions.h"
 #include "userspace/library/rocattach.h"
@@ -26,6 +27,7 @@ void AfterForkInChild() {
 AttachSessions& Sessions() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, [] {
+    IgnorePotentialDeadlocks();
     sessions = new AttachSessions();
     pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   });

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <exception>
 
+#include "userspace/base/deadlock_checks.h"
+
 namespace rocattach {
 
 // Runs `run`. Our own code throws nothing; an exception from a library (above all, out
@@ -12,6 +14,7 @@ namespace rocattach {
 // destructors have released all resources.
 inline int GuardedMain(const char* program, int failure, int (*run)(int, char**),
                        int argc, char** argv) {
+  IgnorePotentialDeadlocks();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
