@@ -1,9 +1,10 @@
 #include "userspace/collector/hsa/reentry.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <charconv>
 
 namespace rocattach::collector {
 namespace {
@@ -24,7 +25,9 @@ uint32_t CountThreads() {
   // The name, in parentheses, is the second of its fields, num_threads the 20th.
   const char* at = strrchr(text, ')');
   for (int field = 2; at != nullptr && field < 20; ++field) at = strchr(at + 1, ' ');
-  return at == nullptr ? 0 : static_cast<uint32_t>(strtoul(at, nullptr, 10));
+  uint32_t threads = 0;
+  if (at != nullptr) std::from_chars(at + 1, text + bytes, threads);
+  return threads;
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <charconv>
 
 namespace rocattach::collector {
 namespace {
@@ -29,9 +31,11 @@ void ReadUuid(uint32_t node_id, char (&uuid)[24]) {
   close(fd);
   if (bytes <= 0) return;
   text[bytes] = '\0';
-  const char* found = strstr(text, "\nunique_id ");
+  constexpr char kName[] = "\nunique_id ";
+  const char* found = strstr(text, kName);
   if (found == nullptr) return;
-  unsigned long long id = strtoull(found + strlen("\nunique_id "), nullptr, 10);
+  unsigned long long id = 0;
+  std::from_chars(found + strlen(kName), text + bytes, id);
   if (id != 0) snprintf(uuid, sizeof(uuid), "GPU-%016llx", id);
 }
 
