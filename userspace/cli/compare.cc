@@ -93,7 +93,7 @@ void RegisterCompare(CLI::App* app, std::function<int()>* run) {
       ->check(CLI::Range(0.0, 100.0).description(""))
       ->type_name("PERCENT");
   compare->add_option("--top", options->top, "Kernels shown; 0: all")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX).description(""))
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}).description(""))
       ->capture_default_str()
       ->type_name("N");
   compare->footer(

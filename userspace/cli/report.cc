@@ -143,14 +143,14 @@ void RegisterReport(CLI::App* app, std::function<int()>* run) {
       "Wait until the recording ends or Ctrl-C is pressed (last FILE only). Not a "
       "format: 'rocattach convert -f' has those");
   report->add_option("--top", options->top, "Kernels shown per process; 0: all")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX).description(""))
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}).description(""))
       ->capture_default_str()
       ->type_name("N");
   report
       ->add_option("--limit", options->limit,
                    "Processes shown per recording, those with losses and failures "
                    "first; 0: all")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX).description(""))
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}).description(""))
       ->capture_default_str()
       ->type_name("N");
   report

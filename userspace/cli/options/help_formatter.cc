@@ -106,7 +106,8 @@ std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
     const ValueWords words = WordsOf(option->get_type_name());
     if (option->get_required()) notes.push_back("required");
     if (!words.range.empty()) notes.push_back(words.range);
-    if (!option->get_default_str().empty()) {
+    // A flag that is counted has one as well.
+    if (!option->get_default_str().empty() && option->get_expected_max() != 0) {
       notes.push_back(absl::StrCat("default: ", option->get_default_str()));
     }
   }

@@ -1,5 +1,7 @@
 #include "userspace/cli/options/usage_error.h"
 
+#include <string.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
@@ -239,6 +241,19 @@ std::string WithoutTrailingZeros(const std::string& text) {
   return absl::StrJoin(words, " ");
 }
 
+// "Value 0 not in range 1 to 5", as older versions of CLI11 say it; newer ones say
+// "range [1 - 5]".
+std::string PlainRange(std::string text) {
+  const size_t open = text.find(" range [");
+  if (open != text.npos && absl::EndsWith(text, "]")) {
+    text.pop_back();
+    text.erase(open + strlen(" range "), 1);
+    const size_t dash = text.find(" - ", open);
+    if (dash != text.npos) text.replace(dash, 3, " to ");
+  }
+  return WithoutTrailingZeros(text);
+}
+
 }  // namespace
 
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {
@@ -263,7 +278,7 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   } else if (error.get_name() == "ExtrasError") {
     what = absl::StrCat("unexpected: ", absl::StrJoin(unexpected, " "));
   } else if (absl::StrContains(what, " not in range ")) {
-    what = WithoutTrailingZeros(what);
+    what = PlainRange(what);
   }
   const std::string name = FullName(*app);
   return absl::StrCat(app->get_name(), ": ", what, "\nRun '", name,
