@@ -96,7 +96,7 @@ static void choose_list(int own_storage) {
   size_t bytes = 0;
   call(SYS_arch_prctl, ARCH_GET_FS, (long)&fs, 0, 0);
   syscall(SYS_get_robust_list, 0, &list, &bytes);
-  if (!own_storage) return;
+  if (!own_storage || fs == 0) return;
   memcpy(storage, (void*)fs, STRUCT_BYTES);
   storage[2] = (uintptr_t)storage;
   list = (struct robust_list_head*)((char*)storage + ((uintptr_t)list - fs));
@@ -145,7 +145,10 @@ static void dispatch(int on) {
   }
 }
 
+static atomic_int unblocker_runs;
+
 static void* unblock(void* argument) {
+  atomic_store(&unblocker_runs, 1);
   wait_for_flag();
   selector = 0;
   release();
@@ -155,12 +158,14 @@ static void* unblock(void* argument) {
 static int run_dispatch(const char* name) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, unblock, NULL) != 0) return 97;
+  /* Until it has told the kernel of its list, it is not known as the C library's. */
+  while (atomic_load(&unblocker_runs) == 0) sched_yield();
   dispatch(1);
   say_ready((pid_t)syscall(SYS_gettid));
   if (is(name, "dispatch-read")) {
     read_one(NULL);
   } else {
-    selector = is(name, "dispatch");
+    selector = is(name, "dispatch") ? 1 : 0;
     enter_window();
     selector = 0;
   }
@@ -173,6 +178,7 @@ static int run_moved(void) {
   /* Uses a copy of the storage: the program must find its stack canary there. */
   uint64_t fs = 0;
   call(SYS_arch_prctl, ARCH_GET_FS, (long)&fs, 0, 0);
+  if (fs == 0) return 1;
   say_ready((pid_t)syscall(SYS_gettid));
   memcpy(storage, (void*)fs, 704);
   storage[0] = storage[2] = (uintptr_t)storage;
@@ -193,7 +199,7 @@ int main(int argc, char** argv) {
   pid_t tid = (pid_t)syscall(SYS_gettid);
   if (strncmp(name, "dispatch", 8) == 0) return run_dispatch(name);
   if (is(name, "window-moved")) return run_moved();
-  pthread_t thread;
+  pthread_t thread = 0;
   if (is(name, "beside") && pthread_create(&thread, NULL, read_one, NULL) != 0)
     return 97;
   const int borrowed =
