@@ -465,10 +465,9 @@ absl::Status SessionService::Flush(uint64_t number) {
 absl::StatusOr<SessionService::DeviceSession> SessionService::StartDevice(
     const std::vector<std::string>& counters, const std::string& gpu_key) {
   RETURN_IF_ERROR(CheckOpen());
-  {
-    absl::MutexLock lock(&sessions_mutex_);
-    YieldTo({});
-  }
+  // Until the device session has the counters, no session that yields may begin again.
+  absl::MutexLock lock(&sessions_mutex_);
+  YieldTo({});
   DeviceSession device = {++last_number_, nullptr};
   ASSIGN_OR_RETURN(device.run, runner_.StartDevice(SessionOfNumber(device.number),
                                                    counters, gpu_key));
