@@ -123,9 +123,6 @@ BackendFacts CollectorControl::backend() const {
 uint32_t CollectorControl::state() const {
   return LoadAcquire(&control_->state);
 }
-uint32_t CollectorControl::reason() const {
-  return Load(&control_->reason);
-}
 uint64_t CollectorControl::armed_ns() const {
   return Load(&control_->armed_ns);
 }

@@ -75,7 +75,6 @@ class CollectorControl {
   bool entered_late() const;
   // Status of an hsa_init that failed before any had succeeded; 0: none has.
   uint32_t init_status() const;
-  uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
   std::string text() const;  // the reason for a refusal, bounded and printable
   uint64_t armed_ns() const;
   // The collector's description of itself, for the stream.
